@@ -44,7 +44,7 @@ def charges(claim: Any, decisions: Sequence[bool]) -> list[Fraction]:
     return spent
 
 
-def dearest(spent: list[Fraction], w: int) -> Fraction:
+def worst_cost(spent: list[Fraction], w: int) -> Fraction:
     return max(sum(spent[t : t + w], Fraction(0)) for t in range(max(1, len(spent) - w + 1)))
 
 
@@ -52,7 +52,7 @@ def dearest(spent: list[Fraction], w: int) -> Fraction:
 @given(w=st.integers(1, 12), decisions=st.lists(st.booleans(), min_size=100, max_size=300))
 @examples(max_examples=20)
 def test_no_adversary_makes_a_window_spend_more_than_epsilon(kind: type[Any], w: int, decisions: list[bool]) -> None:
-    assert dearest(charges(claim_of(kind, w), decisions), w) <= EPSILON
+    assert worst_cost(charges(claim_of(kind, w), decisions), w) <= EPSILON
 
 
 @both
@@ -60,7 +60,7 @@ def test_no_adversary_makes_a_window_spend_more_than_epsilon(kind: type[Any], w:
 @examples(max_examples=20)
 def test_neither_does_one_who_lets_rest_and_then_publishes(kind: type[Any], w: int, lengths: list[int]) -> None:
     runs = (np.full(length, number % 2 == 1) for number, length in enumerate(lengths))
-    assert dearest(charges(claim_of(kind, w), np.concatenate(list(runs)).tolist()), w) <= EPSILON
+    assert worst_cost(charges(claim_of(kind, w), np.concatenate(list(runs)).tolist()), w) <= EPSILON
 
 
 @both
@@ -69,7 +69,7 @@ def test_neither_is_spent_in_long_windows(kind: type[Any], w: int) -> None:
     """Always; never and then always; now and then; in bursts that are nearly a window apart."""
     ticks = np.arange(5 * w)
     for decisions in (ticks >= 0, ticks >= 2 * w, ticks * 7 % 11 < 2, ticks % (w - 1) < 3):
-        assert dearest(charges(claim_of(kind, w), decisions.tolist()), w) <= EPSILON
+        assert worst_cost(charges(claim_of(kind, w), decisions.tolist()), w) <= EPSILON
 
 
 def histories(claim: RepublishingMechanism, ticks: int) -> Iterator[list[Fraction]]:
@@ -89,7 +89,7 @@ def histories(claim: RepublishingMechanism, ticks: int) -> Iterator[list[Fractio
 @both
 @pytest.mark.parametrize("w", [1, 2, 3, 4])
 def test_all_short_sequences_of_comparisons_keep_epsilon(kind: type[Any], w: int) -> None:
-    worst = max(dearest(spent, w) for spent in histories(claim_of(kind, w), 8))
+    worst = max(worst_cost(spent, w) for spent in histories(claim_of(kind, w), 8))
     whole = Fraction(1) if kind is BudgetAbsorption else 1 - Fraction(1, 2**w)
     assert worst == EPSILON / 2 + EPSILON / 2 * whole
 
@@ -98,11 +98,11 @@ def test_all_short_sequences_of_comparisons_keep_epsilon(kind: type[Any], w: int
 def test_absorption_reaches_epsilon_exactly(w: int) -> None:
     always = charges(claim_of(BudgetAbsorption, w), [True] * 3 * w)
     rested = charges(claim_of(BudgetAbsorption, w), [False] * 2 * w + [True] * 3 * w)
-    assert dearest(always, w) == dearest(rested, w) == EPSILON
+    assert worst_cost(always, w) == worst_cost(rested, w) == EPSILON
 
 
 def test_distribution_comes_as_near_to_epsilon_as_a_part() -> None:
-    spent = dearest(charges(claim_of(BudgetDistribution, 60), [True] * 60), 60)
+    spent = worst_cost(charges(claim_of(BudgetDistribution, 60), [True] * 60), 60)
     assert spent == EPSILON - EPSILON / (2 * BUDGET_PARTS)
 
 
@@ -129,4 +129,4 @@ def test_every_full_window_of_the_plain_two_spends_epsilon(kind: type[Any], w: i
 def test_a_broken_twin_spends_too_much(twin: type[Any], w: int) -> None:
     claim = claim_of(twin, w)
     sequences = ([True] * 40, [False] * 2 * w + [True] * 40)
-    assert max(dearest(charges(claim, decisions), w) for decisions in sequences) > EPSILON
+    assert max(worst_cost(charges(claim, decisions), w) for decisions in sequences) > EPSILON

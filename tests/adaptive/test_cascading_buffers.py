@@ -29,18 +29,18 @@ def claim(cls: type[CascadingBuffers] = CascadingBuffers, **settings: Any) -> Ca
     return cls(Pure(1), **{"horizon": 64, "levels": 2, "pan_private": True, **settings})
 
 
-def worst(made: CascadingBuffers, peek: int | None, asked: int | None = None) -> float:
+def worst(made: CascadingBuffers, peek: int | None, intrusion_level: int | None = None) -> float:
     """The most that one event loses to who sees all messages and, after these ticks, the memory."""
 
     def view(forced: tuple[int, ...], values: Ints, noise: Noise) -> Floats:
-        state, seen = made.initial(1, noise), []
+        state, shown_state = made.initial(1, noise), []
         for tick in range(TICKS + 1):
             if tick:
                 made.step(state, values[tick - 1 : tick] + forced[tick - 1], noise)
-                seen += [state.count.copy(), *state.buffers.copy()]
-            seen += [*state.accumulators.copy()] if tick == peek else []
-            seen += [*made.intrude(state, noise).accumulators] if tick == asked else []
-        return np.concatenate(seen).astype(np.float64)
+                shown_state += [state.count.copy(), *state.buffers.copy()]
+            shown_state += [*state.accumulators.copy()] if tick == peek else []
+            shown_state += [*made.intrude(state, noise).accumulators] if tick == intrusion_level else []
+        return np.concatenate(shown_state).astype(np.float64)
 
     views = [probe_view(lambda values, noise, f=forced: view(f, values, noise), TICKS) for forced in FORCED]
     return max(compute_cost(each, move, "pure").upper_bound for each in views for move in np.eye(TICKS))
@@ -57,9 +57,9 @@ def test_who_sees_the_memory_besides_learns_no_more(peek: int) -> None:
     assert worst(claim(), peek) <= 1 + 1e-6
 
 
-@pytest.mark.parametrize(("peek", "asked"), [(1, 3), (3, 1), (2, 2), (None, 2)])
-def test_nor_does_who_announces_an_intrusion_before_or_after_another(peek: int | None, asked: int) -> None:
-    assert worst(claim(), peek, asked) <= 1 + 1e-6
+@pytest.mark.parametrize(("peek", "intrusion_level"), [(1, 3), (3, 1), (2, 2), (None, 2)])
+def test_nor_does_who_announces_an_intrusion_before_or_after_another(peek: int | None, intrusion_level: int) -> None:
+    assert worst(claim(), peek, intrusion_level) <= 1 + 1e-6
 
 
 class TooFew(CascadingBuffers):
@@ -82,9 +82,9 @@ class LateNoise(CascadingBuffers):
     """A broken twin: an announced intrusion is answered with noise afterwards only."""
 
     def intrude(self, state: State, noise: Noise) -> State:
-        seen = super().intrude(state, SilentNoise())
+        shown_state = super().intrude(state, SilentNoise())
         self._rerandomize(state, noise)
-        return seen
+        return shown_state
 
 
 def test_noise_for_d_draws_is_found_out() -> None:
@@ -100,12 +100,12 @@ def test_noise_after_a_hand_over_alone_is_found_out() -> None:
 
 
 def test_a_value_that_wraps_around_64_bits_is_hidden_by_draws_that_move_by_one() -> None:
-    made, seen = claim(), []
+    made, shown_state = claim(), []
     for value, moved in ((2**63 - 1, 1), (-(2**63), 0)):
         state = made.initial(1, CommandedNoise(moved, moved))
         made.step(state, np.array([value]), CommandedNoise(moved))
-        seen.append([state.accumulators.tolist(), state.buffers.tolist(), state.count.tolist()])
-    assert seen[0] == seen[1]
+        shown_state.append([state.accumulators.tolist(), state.buffers.tolist(), state.count.tolist()])
+    assert shown_state[0] == shown_state[1]
 
 
 def test_without_noise_the_centre_is_the_truth_whatever_the_data() -> None:
@@ -163,7 +163,7 @@ def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
     assert abs((state.count - FAR).var() / (4 * made.distribution.variance) - 1) < 6.5 * (5 / width) ** 0.5
 
 
-def test_the_error_of_the_count_is_within_the_theorem() -> None:
+def test_the_error_of_the_count_obeys_the_theorem() -> None:
     made, width = CascadingBuffers(Pure(1), horizon=256), 200
     values = np.full((256, width), 40)
     errors = made.start(width, InsecureNoise(1)).feed(values).value - np.cumsum(values, axis=0)

@@ -36,7 +36,7 @@ CLAIMS = {
 }
 
 
-def told(release: AdaptiveRelease, confidence: float) -> Any:
+def answer(release: AdaptiveRelease, confidence: float) -> Any:
     return release.error_bounds[0].half_width(confidence)
 
 
@@ -62,17 +62,17 @@ def of_readings(release: AdaptiveRelease, confidence: float) -> Any:
     return fixed(bar.laws[1], bar.ticks - bar.unread_ticks, confidence) + np.where(bar.unread_ticks, below, 0)
 
 
-def missed(claim: Any, confidence: float, halves: Halves = told) -> float:
+def missed(claim: Any, confidence: float, halves: Halves = answer) -> float:
     """Count the intervals of the last tick that miss the truth of the adversary."""
-    run, kept = claim.start(WIDTH, InsecureNoise(21)), np.zeros(WIDTH, np.bool_)
-    truth, misses, ticks = np.zeros(WIDTH, np.int64), kept, claim.horizon or SHORT
+    run, rest = claim.start(WIDTH, InsecureNoise(21)), np.zeros(WIDTH, np.bool_)
+    truth, misses, ticks = np.zeros(WIDTH, np.int64), rest, claim.horizon or SHORT
     for tick in range(1, ticks + 1):
         far = NEARER if claim is HIERARCHY else FAR
-        values = np.where(kept & ((tick < ticks) | (claim is HIERARCHY)), 0, far)
+        values = np.where(rest & ((tick < ticks) | (claim is HIERARCHY)), 0, far)
         release, truth = run.step(values), truth + values
         apart = np.abs(release.centre - np.resize(truth, release.centre.shape))
         misses = (apart > halves(release, confidence))[-WIDTH:]
-        kept = kept | misses
+        rest = rest | misses
     return float(misses.mean())
 
 

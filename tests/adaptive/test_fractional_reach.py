@@ -12,7 +12,7 @@ from streamgauge.privacy import Sensitivity
 
 @pytest.mark.parametrize("reach", [Fraction(3, 2), Fraction(8, 3), Fraction(5, 2)])
 @pytest.mark.parametrize("ticks", [1, 2, 3])
-def test_no_whole_move_within_a_fractional_reach_is_more_than_the_steps(reach: Fraction, ticks: int) -> None:
+def test_no_whole_move_of_a_fractional_reach_exceeds_the_steps(reach: Fraction, ticks: int) -> None:
     claim = Pegasus(sg.Pure(1), horizon=9, bound=Sensitivity(reach, reach**2), unit=sg.WEvent(ticks))
     moves = [abs(a) + abs(b) for a, b in product(range(-3, 4), repeat=2) if abs(a) + abs(b) <= reach]
     assert max(sum(chosen) for chosen in product(moves, repeat=ticks)) <= claim.max_unit_steps

@@ -131,32 +131,32 @@ class Scripted:
 
 def by_hand(counts: list[int], draws: list[int], active: list[bool], grouper: Grouper) -> list[str]:
     """Return the events at each tick of one column, in words; dev in fractions, from the paper."""
-    told, group, threshold = [], [], Fraction(0)
+    answer, group, threshold = [], [], Fraction(0)
     for count, draw, here in zip(counts, draws, active, strict=True):
         if not here:
-            told, group = [*told, "pauses"], []
+            answer, group = [*answer, "pauses"], []
         elif not group:
-            told, group, threshold = [*told, "opens"], [count], grouper.theta / grouper.epsilon + draw
+            answer, group, threshold = [*answer, "opens"], [count], grouper.theta / grouper.epsilon + draw
         else:
             both = [*group, count]
             dev = sum(abs(c - Fraction(sum(both), len(both))) for c in both)
             joins = dev.__floor__() + draw < threshold
-            told, group = [*told, "joins" if joins else "alone"], both if joins else []
+            answer, group = [*answer, "joins" if joins else "alone"], both if joins else []
         group = [] if len(group) == grouper.max_group_ticks else group
-    return told
+    return answer
 
 
 def run(grouper: Grouper, counts: np.ndarray, draws: np.ndarray, active: np.ndarray) -> tuple[Any, Any]:
     """Return the events of every column by hand, and the groups that began by the code."""
     columns = range(counts.shape[1])
-    told = np.array([by_hand(*(a[:, c].tolist() for a in (counts, draws, active)), grouper) for c in columns]).T
+    answer = np.array([by_hand(*(a[:, c].tolist() for a in (counts, draws, active)), grouper) for c in columns]).T
     state, began = grouper.initial(counts.shape[1]), []
     for tick in range(len(counts)):
-        asked = np.isin(told[tick], ["joins", "alone"])
-        noise = Scripted([draws[tick, asked], draws[tick, told[tick] == "opens"]])
+        request = np.isin(answer[tick], ["joins", "alone"])
+        noise = Scripted([draws[tick, request], draws[tick, answer[tick] == "opens"]])
         began.append(grouper.step(state, counts[tick], noise, active[tick]))
         assert noise.scales == [8 / grouper.epsilon, 4 / grouper.epsilon]
-    return told, np.array(began)
+    return answer, np.array(began)
 
 
 @pytest.mark.parametrize("longest", [1, 2, 5, 40])
@@ -166,9 +166,9 @@ def test_groups_begin_where_the_paper_says_for_any_draws(longest: int, theta: Fr
     counts = rng.integers(0, 4, (50, 40)) * rng.choice([1, 1, 1, 9], (50, 40))
     draws = rng.integers(-12, 13, (50, 40))
     for pause in (0.0, 0.1):
-        told, began = run(Grouper(Fraction(2, 3), theta, longest), counts, draws, rng.random((50, 40)) >= pause)
-        np.testing.assert_array_equal(began, np.isin(told, ["opens", "alone"]))
-        assert {"opens"} <= set(told.ravel()) <= {"opens", "joins", "alone", "pauses"}
+        answer, began = run(Grouper(Fraction(2, 3), theta, longest), counts, draws, rng.random((50, 40)) >= pause)
+        np.testing.assert_array_equal(began, np.isin(answer, ["opens", "alone"]))
+        assert {"opens"} <= set(answer.ravel()) <= {"opens", "joins", "alone", "pauses"}
 
 
 class StaysOpen(Grouper):
@@ -176,10 +176,10 @@ class StaysOpen(Grouper):
 
     def _close_groups(self, state: OpenGroups, ended: np.ndarray) -> None:
         last = np.maximum(state.length - 1, 0)
-        kept = np.where(ended, state.items[last, np.arange(len(ended))], 0)
+        rest = np.where(ended, state.items[last, np.arange(len(ended))], 0)
         super()._close_groups(state, ended)
-        state.items[0] += kept
-        state.total += kept
+        state.items[0] += rest
+        state.total += rest
         state.length += ended
         state.threshold[ended] = self.max_deviation
 
@@ -219,7 +219,7 @@ def test_groupings_come_as_often_as_was_worked_out_and_not_as_mistakes_would() -
     state, noise = grouper.initial(width), InsecureNoise(9)
     began = [grouper.step(state, np.full(width, count), noise) for count in stream]
     ticks = range(len(stream))
-    seen = Counter(map(bytes, np.array(began).T))
+    release = Counter(map(bytes, np.array(began).T))
 
     def deviance(model: Model) -> float:
         """Twice the log of how much likelier what was seen is under its own frequencies."""
@@ -227,7 +227,7 @@ def test_groupings_come_as_often_as_was_worked_out_and_not_as_mistakes_would() -
         for refused in chain.from_iterable(combinations(ticks, many) for many in ticks):
             row = bytes(starts(len(stream), refused))
             expected[row] += float(model.chance(np.array([stream]), refused)[0])
-        return 2 * sum(n * math.log(n / (width * expected[row])) for row, n in seen.items())
+        return 2 * sum(n * math.log(n / (width * expected[row])) for row, n in release.items())
 
     bound = 90.0  # of a chi-square with at most 15 degrees of freedom: p below 1e-11
     assert deviance(Model()) < bound
@@ -245,8 +245,8 @@ def starts(ticks: int, refused: Sequence[int]) -> list[bool]:
 def test_a_count_that_moves_by_one_moves_what_the_grouper_sees_by_one_even_where_64_bits_wrap() -> None:
     ends = np.array([-MOST - 1, -MOST, -(2**62), -1001, -1000, -2, -1, 0, 1, 998, 999, 1000, 2**62, MOST - 1])
     for limit in (1000, 2**46):
-        beside = ends.astype(np.uint64) + np.uint64(1)
-        moved = fold_counts(beside.astype(np.int64), limit) - fold_counts(ends, limit)
+        extra = ends.astype(np.uint64) + np.uint64(1)
+        moved = fold_counts(extra.astype(np.int64), limit) - fold_counts(ends, limit)
         assert (np.abs(moved) <= 1).all()
         assert (
             abs(int(fold_counts(np.array([MOST]), limit)[0]) - int(fold_counts(np.array([-MOST - 1]), limit)[0])) <= 1
@@ -284,7 +284,7 @@ def test_draws_are_as_many_whatever_the_counts_are() -> None:
         assert noise.total == 3 * 9 + 3
 
 
-def test_nothing_is_kept_of_a_group_that_has_ended() -> None:
+def test_nothing_remains_of_an_ended_group() -> None:
     grouper = Grouper(EPSILON, Fraction(10**6), 5)
     state = grouper.initial(2)
     for _ in range(5):

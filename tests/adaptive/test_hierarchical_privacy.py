@@ -140,7 +140,7 @@ def losses(build, *ticks):
     for readings, refusals in releases():
         shown, chance = replayed(build, STREAM, readings, refusals)
         others = [replayed(build, one_more(tick), readings, refusals) for tick in ticks]
-        yield max(abs(chance - other) if shown == seen else inf for seen, other in others)
+        yield max(abs(chance - other) if shown == view else inf for view, other in others)
 
 
 def one_more(tick):

@@ -5,7 +5,7 @@ import pytest
 
 from streamgauge import Pure
 from streamgauge.adaptive import PegasusHierarchy
-from streamgauge.adaptive.pegasus.node_estimates import MAX_STANDARD_ERRORS, fit_within_bounds
+from streamgauge.adaptive.pegasus.node_estimates import MAX_STANDARD_ERRORS, fit_to_bounds
 from streamgauge.plan.aggregates.prediction import DATA_INDEPENDENT_NOTE, PredictionRequest, predict_counter
 from streamgauge.postprocess import Hierarchy
 from streamgauge.statistics import Count, MechanismConfig
@@ -27,7 +27,7 @@ def stream(ticks=80, rates=EVEN):
 
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_value_is_within_its_own_interval_at_any_confidence(window, consistent):
+def test_a_value_is_inside_its_own_interval_at_any_confidence(window, consistent):
     release = claim(window=window, consistent=consistent).start(noise=InsecureNoise(1)).feed(stream())
     assert (release.value >= 0).all()
     release = release.select_ticks(slice(-8, None))
@@ -114,10 +114,10 @@ def boxes(seed):
 
 @pytest.mark.parametrize("lowest", [0.0, -np.inf])
 @pytest.mark.parametrize("seed", range(10))
-def test_what_is_brought_within_bounds_adds_up_and_roots_keep_theirs(seed, lowest):
+def test_fitted_values_add_up_and_roots_obey_their_bounds(seed, lowest):
     values, *bounds = boxes(seed)
     low, high = (np.maximum(bound, lowest) for bound in bounds)
-    brought = fit_within_bounds(TREE, values, low, high, lowest)
+    brought = fit_to_bounds(TREE, values, low, high, lowest)
     assert np.allclose(TREE.sum_leaves(brought[TREE.leaves]), brought, rtol=0, atol=1e-6)
     assert (brought >= lowest).all()
     assert low[0] <= brought[0] <= high[0]
@@ -126,13 +126,13 @@ def test_what_is_brought_within_bounds_adds_up_and_roots_keep_theirs(seed, lowes
 def test_children_without_room_for_their_parent_give_way_evenly_and_none_below_the_lowest():
     tree, low = Hierarchy([None, 0, 0, 0]), np.array([0.0, 10.0, 5.0, 1.0])
     values, high = np.array([12.0, 12.0, 6.0, 2.0]), np.array([12.0, 99.0, 99.0, 99.0])
-    assert np.allclose(fit_within_bounds(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
-    signed = fit_within_bounds(tree, -values, -high, -low)
+    assert np.allclose(fit_to_bounds(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
+    signed = fit_to_bounds(tree, -values, -high, -low)
     assert np.allclose(signed, [-12, -26 / 3, -11 / 3, 1 / 3]), "no highest"
 
 
 @pytest.mark.parametrize("busy", [10, 10_000])
-def test_a_root_of_many_leaves_is_near_its_readings_whoever_has_what_it_has(busy):
+def test_a_root_of_many_leaves_is_near_its_readings(busy):
     tree = Hierarchy([None] + [0] * 10_000)
     counts = np.zeros((3, 10_000), int)
     counts[:, :busy] = 10_000 // busy
@@ -148,10 +148,10 @@ def test_a_root_of_many_leaves_is_near_its_readings_whoever_has_what_it_has(busy
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_bounds_that_some_truth_keeps_are_kept_by_all_nodes(seed):
+def test_bounds_that_a_truth_obeys_are_obeyed_by_all_nodes(seed):
     rng = np.random.default_rng(seed)
     truth, values = TREE.sum_leaves(rng.normal(0, 5, 9)), TREE.sum_leaves(rng.normal(0, 20, 9))
     low, high = truth - rng.exponential(4, 13), truth + rng.exponential(4, 13)
-    brought = fit_within_bounds(TREE, values, low, high)
+    brought = fit_to_bounds(TREE, values, low, high)
     assert ((low - 1e-9 <= brought) & (brought <= high + 1e-9)).all()
-    assert np.allclose(fit_within_bounds(TREE, truth, low, high), truth)
+    assert np.allclose(fit_to_bounds(TREE, truth, low, high), truth)

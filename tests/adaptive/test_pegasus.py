@@ -95,12 +95,12 @@ def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> Non
 
 
 def test_what_is_drawn_is_the_same_for_other_counts_that_group_alike() -> None:
-    seen = []
+    view = []
     for level in (0, 7, 2**40):
         noise = CountedNoise(SilentNoise())
         release = released(claim(max_group_ticks=9), noise, np.full((TICKS, WIDTH), level))
-        seen.append((noise.requests, release.group_starts.tolist()))
-    assert seen[0] == seen[1] == seen[2]
+        view.append((noise.requests, release.group_starts.tolist()))
+    assert view[0] == view[1] == view[2]
 
 
 @pytest.mark.parametrize("window", WINDOWS)
@@ -151,7 +151,7 @@ def test_memory_is_what_a_run_keeps_at_most() -> None:
     assert sum(array.size for array in arrays) <= 3 * mechanism.memory()
 
 
-def held(release: GroupedRelease, truth: np.ndarray, confidence: float) -> float:
+def coverage(release: GroupedRelease, truth: np.ndarray, confidence: float) -> float:
     low, high = release.interval(confidence)
     return float(((low <= truth) & (truth <= high)).mean())
 
@@ -163,13 +163,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say(window: str) -> None:
     release = released(Pegasus(Pure("0.2"), window=window), InsecureNoise(6), tall).select_ticks(slice(5, None, 6))
     truth = np.tile(truths(window), (1, 400))[5::6]
     spread = 6.5 * np.sqrt(0.09 / truth.size)
-    assert 0.9 - spread <= held(release, truth, 0.9) <= 0.93
+    assert 0.9 - spread <= coverage(release, truth, 0.9) <= 0.93
     narrow = Pegasus(Pure("0.4"), window=window)
     bars = tuple(narrow.error_bound(tick) for tick in range(6, TICKS + 1, 6))
     mistaken = GroupedRelease(
         release.value, release.centre, bars, noisy_counts=release.noisy_counts, group_starts=release.group_starts
     )
-    assert held(mistaken, truth, 0.9) < 0.9 - spread
+    assert coverage(mistaken, truth, 0.9) < 0.9 - spread
 
 
 def test_smoothing_gains_on_a_stream_that_is_level() -> None:
@@ -179,7 +179,7 @@ def test_smoothing_gains_on_a_stream_that_is_level() -> None:
     assert np.abs(release.value[late] - 7).mean() < 0.4 * np.abs(release.centre[late] - 7).mean()
 
 
-def test_any_64_bits_are_taken() -> None:
+def test_any_64_bits_are_accepted() -> None:
     ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
     block = RNG.choice(ends, (TICKS, WIDTH))
     for window in WINDOWS:

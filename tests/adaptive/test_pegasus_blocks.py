@@ -65,9 +65,9 @@ def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Frac
     noise = CountedNoise(SilentNoise())
     run, rows = mechanism.start(1, noise), []
     for row in counts:
-        asked = len(noise.requests)
+        request = len(noise.requests)
         release: Any = run.step(row)
-        scales = [scale for _, scale, _ in noise.requests[asked:]]
+        scales = [scale for _, scale, _ in noise.requests[request:]]
         rows.append((int(release.noisy_counts[0]), int(release.block_readings[0]), scales))
     return rows
 
@@ -112,14 +112,14 @@ def test_draws_are_one_for_each_block_more() -> None:
     assert coarse == [WIDTH] * (TICKS // BLOCK)
 
 
-def test_of_a_block_that_has_ended_nothing_exact_is_kept_nor_shown() -> None:
+def test_nothing_exact_remains_of_an_ended_block() -> None:
     run = claim().start(WIDTH, SilentNoise())
     run.feed(COUNTS[: BLOCK - 1])
-    held = live_state(run).block
-    assert held.total.tolist() == COUNTS[: BLOCK - 1].sum(axis=0).tolist()
-    assert "total" not in repr(held)
+    state = live_state(run).block
+    assert state.total.tolist() == COUNTS[: BLOCK - 1].sum(axis=0).tolist()
+    assert "total" not in repr(state)
     run.step(COUNTS[BLOCK - 1])
-    assert not held.total.any()
+    assert not state.total.any()
 
 
 class Impulses:
@@ -186,12 +186,12 @@ def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
     release = released(Pegasus(Pure("0.2"), **settings), InsecureNoise(6), tall).select_ticks(slice(27, None, 32))
     truth = np.tile(truths("sliding 16"), (1, 600))[27::32]
     spread = 6.5 * np.sqrt(0.09 / truth.size)
-    assert 0.9 - spread <= held(release, truth) <= 0.93
+    assert 0.9 - spread <= state(release, truth) <= 0.93
     narrow = Pegasus(Pure("0.4"), **settings)
-    assert held(replace(release, error_bounds=tuple(map(narrow.error_bound, (28, 60)))), truth) < 0.9 - spread
+    assert state(replace(release, error_bounds=tuple(map(narrow.error_bound, (28, 60)))), truth) < 0.9 - spread
 
 
-def held(release: GroupedRelease, truth: Ints) -> float:
+def state(release: GroupedRelease, truth: Ints) -> float:
     low, high = release.interval(0.9)
     return float(((low <= truth) & (truth <= high)).mean())
 
@@ -321,15 +321,15 @@ def test_memory_is_what_a_run_keeps_at_most() -> None:
     mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 29")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
-    held, kept = live_state(run), 0
-    for part in (held.groups, held.block, held.smoothing.blocks, held.smoothing.smoothing.group):
-        kept += sum(getattr(part, name).size for name in part.__slots__)
-    past = held.smoothing.smoothing.past
-    kept += sum(getattr(past, name).size for name in past.__slots__)
-    assert kept <= 3 * mechanism.memory() <= 2 * kept
+    state, remaining_items = live_state(run), 0
+    for part in (state.groups, state.block, state.smoothing.blocks, state.smoothing.smoothing.group):
+        remaining_items += sum(getattr(part, name).size for name in part.__slots__)
+    past = state.smoothing.smoothing.past
+    remaining_items += sum(getattr(past, name).size for name in past.__slots__)
+    assert remaining_items <= 3 * mechanism.memory() <= 2 * remaining_items
 
 
-def test_any_64_bits_are_taken_and_a_sum_that_wraps_moves_by_one() -> None:
+def test_any_64_bits_are_accepted_and_wrapped_sums_move_by_one() -> None:
     ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
     counts = RNG.choice(ends, (TICKS, WIDTH))
     for window in WINDOWS:
@@ -342,7 +342,7 @@ def test_any_64_bits_are_taken_and_a_sum_that_wraps_moves_by_one() -> None:
     assert [int(each[-1, 0]) for each in ends_of if each is not None] == [2**63 - 1, -(2**63)]
 
 
-def test_a_low_level_that_lasts_is_seen_by_blocks() -> None:
+def test_a_lasting_low_level_is_found_by_blocks() -> None:
     """Three in ten ticks, under noise of twice to four times as much in each: quiet in every group."""
     counts = (RNG.random((1100, 40)) < 0.3).astype(np.int64)
     errors = []

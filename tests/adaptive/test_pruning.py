@@ -116,11 +116,11 @@ def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
     if window != "running":
         sums[3:] -= sums[:-3].copy()
     apart, half = np.abs(release.centre - sums)[-1], release.error_bounds[-1].half_width(0.9)
-    held = apart <= half
+    state = apart <= half
     assert 0.1 < release.was_read[:, roots:].mean() < 0.9
-    assert 0.9 - spread < held[:roots].mean() < 0.91 + spread
+    assert 0.9 - spread < state[:roots].mean() < 0.91 + spread
     for leaf in range(2):  # of each root, so that no two have noise in common
-        assert held[roots + leaf :: 2].mean() > 0.9 - spread
+        assert state[roots + leaf :: 2].mean() > 0.9 - spread
     never = (release.error_bounds[-1].unread_ticks > 0) & (sums[-1] > half[0])
     assert never.sum() > 300
     assert (apart[never] <= half[0]).mean() < 0.7, "bars that say nothing of ticks without a reading"

@@ -130,12 +130,12 @@ def test_alerts_are_of_smoothed_counts_and_of_sliding_windows() -> None:
 def test_bands_hold_every_row_of_every_column_once() -> None:
     for lengths in ([0, 0], [3], [300, 1, 0, 40], RNG.integers(0, 500, 5000)):
         length = np.asarray(lengths)
-        seen = np.zeros((int(length.max()) + 1, len(length)), int)
+        view = np.zeros((int(length.max()) + 1, len(length)), int)
         for rows, columns in iterate_bands(length):
-            seen[rows, columns] += 1
-        used = np.arange(len(seen))[:, None] < length
-        assert (seen[used] == 1).all()
-        assert seen.max() <= 1
+            view[rows, columns] += 1
+        used = np.arange(len(view))[:, None] < length
+        assert (view[used] == 1).all()
+        assert view.max() <= 1
 
 
 def test_room_is_made_for_rows_and_cut_where_there_is_far_too_much() -> None:

@@ -36,7 +36,7 @@ def simulated(made: Any, events: int, width: int = 400, ticks: int = TICKS) -> f
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "query",
     [
         {"horizon": TICKS},
         {"horizon": None},
@@ -46,15 +46,15 @@ def simulated(made: Any, events: int, width: int = 400, ticks: int = TICKS) -> f
         {"horizon": TICKS, "window": "each", "expected": "1/100"},
     ],
 )
-def test_nothing_changes_for_who_declares_no_density_or_asks_for_another_window(asked: dict[str, Any]) -> None:
-    rest = {name: value for name, value in asked.items() if name != "expected"}
+def test_nothing_changes_for_who_declares_no_density_or_asks_for_another_window(query: dict[str, Any]) -> None:
+    rest = {name: value for name, value in query.items() if name != "expected"}
     for loss in (Pure(1), Approx(1, 1e-9)):
-        assert choose(loss, **asked) == usual(loss, **rest)
-    assert all(offer.refusal for offer in compare(Pure(1), **asked).offers)
+        assert choose(loss, **query) == usual(loss, **rest)
+    assert all(offer.refusal for offer in compare(Pure(1), **query).offers)
 
 
 @pytest.mark.parametrize(("epsilon", "events"), [(1, 10), (1, 100), (1, 1000), ("1/10", 300)])
-def test_predicted_errors_are_those_of_simulation_within_a_fifth(epsilon: Any, events: int) -> None:
+def test_predicted_errors_are_those_of_simulation_to_a_fifth(epsilon: Any, events: int) -> None:
     made = SparseCounter(Pure(epsilon), horizon=TICKS, signed=False)
     assert predict_sparse_error(made, TICKS, events).rmse == pytest.approx(simulated(made, events), rel=0.2)
 
@@ -105,13 +105,13 @@ def test_cascading_buffers_must_win_by_more_than_their_prediction_may_be_off_by(
 
 
 @pytest.mark.parametrize("events", [0, 10, 50])
-def test_the_error_of_buffers_that_hold_little_is_predicted_within_a_fifth(events: int) -> None:
+def test_the_error_of_small_buffers_is_predicted_to_a_fifth(events: int) -> None:
     made = CascadingBuffers(Pure(1), horizon=TICKS)
     expected = simulated(made, events, width=200)
     assert predict_cascade_error(made, TICKS, events) == pytest.approx(expected, rel=0.2)
 
 
-def test_the_error_of_cascading_buffers_is_predicted_within_a_fifth() -> None:
+def test_the_error_of_cascading_buffers_is_predicted_to_a_fifth() -> None:
     made = CascadingBuffers(Pure(20), horizon=256, kappa=4, pan_private=True)
     for events in (2000, 20_000):
         expected = simulated(made, events, width=20, ticks=256)

@@ -120,7 +120,7 @@ def test_without_noise_a_release_is_the_count_at_the_last_cut() -> None:
     ]
 
 
-def test_values_below_nothing_count_as_nothing_where_counts_are_asked_for() -> None:
+def test_negative_values_count_as_zero_if_counts_are_declared() -> None:
     run = claim(threshold=5, signed=False).start(1, SilentNoise())
     releases = run.feed(np.array([3, -100, 3]))
     assert releases.value.tolist() == [0, 0, 6]
@@ -128,7 +128,7 @@ def test_values_below_nothing_count_as_nothing_where_counts_are_asked_for() -> N
     assert (np.array(releases.interval(0.99)) >= 0).all()
 
 
-def test_any_value_is_taken() -> None:
+def test_any_value_is_accepted() -> None:
     extremes = np.array([[2**63 - 1], [-(2**63)], [2**62], [0]])
     for signed in (False, True):
         releases = claim(signed=signed).start(1).feed(np.tile(extremes, (8, 1)))
@@ -167,9 +167,9 @@ def test_noise_grows_with_segments_and_not_with_ticks() -> None:
     run.step(np.full(2000, 10**6))
     first = read_state(run).released_sum - 10**6
     run.feed(np.zeros((60, 2000), int))
-    kept = read_state(run).ended_segments == 1
-    assert kept.mean() > 0.99
-    assert (read_state(run).released_sum[kept] - 10**6 == first[kept]).all()
+    rest = read_state(run).ended_segments == 1
+    assert rest.mean() > 0.99
+    assert (read_state(run).released_sum[rest] - 10**6 == first[rest]).all()
 
 
 def test_trees_are_fitted_to_segments() -> None:

@@ -180,13 +180,13 @@ def test_groups_that_end_segments_at_different_ticks_have_trees_of_their_own() -
     tree, noise = SegmentTree(SegmentTreeShape(2, 3), claim().tree.distribution), InsecureNoise(4)
     entries, ended = np.zeros((3, 20_000), np.int64), np.zeros(20_000, np.int64)
     last = np.zeros(20_000, np.int64)
-    for turn in range(9):
-        groups = np.flatnonzero(np.arange(20_000) % (1 + turn % 3) == 0)
+    for rotation in range(9):
+        groups = np.flatnonzero(np.arange(20_000) % (1 + rotation % 3) == 0)
         last[groups] = tree.end_segments(entries, ended, groups, noise)
     for count in np.unique(ended):
-        draws, seen = int(tree.shape.digit_sums(np.array([count]))[0]), last[ended == count]
+        draws, release = int(tree.shape.digit_sums(np.array([count]))[0]), last[ended == count]
         expected = draws * tree.distribution.variance
-        assert abs(seen.var() / expected - 1) < 6.5 * sqrt(5 / len(seen))
+        assert abs(release.var() / expected - 1) < 6.5 * sqrt(5 / len(release))
 
 
 MOST = 2**63 - 1
@@ -203,8 +203,8 @@ def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
 
 def farthest(cls: type[SparseCounter], signed: bool) -> int:
     """By how much sums move if values do by 1, around the circle of 64 bits."""
-    beside = (ENDS.astype(np.uint64) + np.uint64(1)).astype(np.int64)
-    total, tested = counted(cls, signed, beside) - counted(cls, signed, ENDS)
+    extra = (ENDS.astype(np.uint64) + np.uint64(1)).astype(np.int64)
+    total, tested = counted(cls, signed, extra) - counted(cls, signed, ENDS)
     return max(abs(int(moved)) for moved in (*total, *tested))
 
 
@@ -239,8 +239,8 @@ def strangest(made: SparseCounter, stream: Stream) -> float:
     worst = 0.0
     for pattern in product((False, True), repeat=len(stream)):
         likely = float(Test(made.threshold or 0, made.signed).chance(stream, pattern))
-        seen = (cuts == np.array(pattern)[:, None]).all(axis=0).mean()
-        worst = max(worst, abs(seen - likely) / sqrt(max(likely, 1e-4) / width))
+        release = (cuts == np.array(pattern)[:, None]).all(axis=0).mean()
+        worst = max(worst, abs(release - likely) / sqrt(max(likely, 1e-4) / width))
     return worst
 
 

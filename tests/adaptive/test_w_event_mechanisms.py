@@ -160,20 +160,21 @@ def rebuilt(claim: Any, released: AdaptiveRelease) -> State:
     state = claim.initial(released.value.shape[1], SilentNoise())
     for value, bar in zip(released.value, released.error_bounds, strict=True):
         noise = getattr(bar, "noise", bar)
-        taken = claim.tick_sensitivity.l1 / noise.terms[0].distribution.scale / claim.to_budget(1)
-        state.history = np.append(state.history[1:], 0 if isinstance(bar, StaleErrorBound) else int(taken))
+        part = claim.tick_sensitivity.l1 / noise.terms[0].distribution.scale / claim.to_budget(1)
+        state.history = np.append(state.history[1:], 0 if isinstance(bar, StaleErrorBound) else int(part))
         state.last_published, state.tick = value.astype(np.int64), state.tick + 1
     return state
 
 
-def told(claim: Any) -> bool:
+def answer(claim: Any) -> bool:
     """Return whether the memory of a run follows from its releases, at every tick."""
     block, noise = np.repeat([[0, 3], [900, 7], [5000, 1]], 5, axis=0), InsecureNoise(8)
-    state, seen = claim.initial(2, noise), []
+    state, release = claim.initial(2, noise), []
     for row in block:
-        seen.append(claim.step(state, row, noise))
+        release.append(claim.step(state, row, noise))
         past = rebuilt(
-            claim, AdaptiveRelease(np.stack([s.value for s in seen]), block, tuple(s.error_bounds[0] for s in seen))
+            claim,
+            AdaptiveRelease(np.stack([s.value for s in release]), block, tuple(s.error_bounds[0] for s in release)),
         )
         if not all(np.array_equal(getattr(past, name), getattr(state, name)) for name in State.__slots__):
             return False
@@ -182,7 +183,7 @@ def told(claim: Any) -> bool:
 
 @both
 def test_the_memory_is_a_function_of_the_releases(kind: type[Any]) -> None:
-    assert told(kind(Pure(1), unit=WEvent(4), pan_private=True))
+    assert answer(kind(Pure(1), unit=WEvent(4), pan_private=True))
 
 
 class Remembering(BudgetDistribution):
@@ -195,7 +196,7 @@ class Remembering(BudgetDistribution):
 
 
 def test_a_twin_that_remembers_data_is_caught() -> None:
-    assert not told(Remembering(Pure(1), unit=WEvent(4), pan_private=True))
+    assert not answer(Remembering(Pure(1), unit=WEvent(4), pan_private=True))
 
 
 @every_kind
@@ -203,9 +204,9 @@ def test_an_announced_intrusion_is_shown_the_memory_and_needs_no_noise(kind: typ
     noise = CommandedNoise()
     run = kind(Pure(1), unit=WEvent(4), pan_private=True).start(2, noise)
     run.step([3, 4])
-    asked = len(noise.scales)
+    request = len(noise.scales)
     assert run.intrude() is not live_state(run)
-    assert (run.intrusions, len(noise.scales)) == (1, asked)
+    assert (run.intrusions, len(noise.scales)) == (1, request)
     with pytest.raises(TypeError, match=r"^pan_private must be True"):
         kind(Pure(1)).start(1, SilentNoise()).intrude()
 
@@ -237,7 +238,7 @@ def test_without_a_share_for_the_comparison_it_would_be() -> None:
     assert max(missed(apart, 0.01, Whole) for apart in range(0, 60, 6)) > 0.01
 
 
-def test_bars_are_infinite_where_distances_are_not_told_apart() -> None:
+def test_bounds_are_infinite_if_distances_cannot_be_distinguished() -> None:
     noise = single_draw_noise(DiscreteLaplace(Fraction(2)))
     assert StaleErrorBound(10, noise, 10).half_width(0.9) == np.inf
     assert StaleErrorBound(-FAR, noise, max_coordinate(1)).half_width(0.9) == 0.0

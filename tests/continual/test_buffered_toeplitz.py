@@ -47,7 +47,7 @@ def test_errors_grow_slowly_and_without_jumps_over_horizons():
 @pytest.mark.parametrize("loss", [HALF, Zcdp("1/1000"), Zcdp(50), Approx(1, 1e-6)])
 @pytest.mark.parametrize("horizon", [1, 2, 100])
 @pytest.mark.parametrize("bound", [1, 7])
-def test_the_enumerated_loss_and_the_rounding_are_within_the_claim_and_tight(loss, horizon, bound):
+def test_enumerated_loss_and_rounding_obey_the_claim_tightly(loss, horizon, bound):
     claim = BufferedToeplitz(loss, horizon=horizon, bound=bound)
     strategy = claim.strategy(horizon)
     move = bound * strategy.grid * np.linalg.norm(strategy.measure[:, 0])

@@ -35,16 +35,16 @@ def test_predicted_errors_are_those_of_the_published_table_or_better_for_a_state
 
 
 @pytest.mark.parametrize(("name", "make", "bar"), BENCH.CHOICES, ids=lambda value: str(value)[:24])
-def test_choose_is_within_its_bar_at_a_million_ticks(name: str, make: object, bar: float) -> None:
+def test_choose_meets_its_bar_at_a_million_ticks(name: str, make: object, bar: float) -> None:
     assert make().rmse(2**20) <= bar
 
 
 def test_the_choice_is_the_first_of_the_comparison_that_was_not_refused() -> None:
     table = compare(sg.Pure(1), horizon=500)
     assert table.best == choose(sg.Pure(1), horizon=500)
-    kept = [c.rmse for c in table.candidates if not c.refusal]
-    assert kept == sorted(kept)
-    assert table.best.rmse() == kept[0]
+    rest = [c.rmse for c in table.candidates if not c.refusal]
+    assert rest == sorted(rest)
+    assert table.best.rmse() == rest[0]
     refused = [c for c in table.candidates if c.refusal]
     assert all("must be" in c.refusal for c in refused)
     assert "mean RMSE" in str(table)
@@ -83,7 +83,7 @@ def test_a_window_that_means_nothing_is_refused(window: str) -> None:
         choose(sg.Pure(1), window=window)
 
 
-def test_a_promise_that_nobody_keeps_says_why_each_refused() -> None:
+def test_an_impossible_promise_lists_every_refusal() -> None:
     with pytest.raises(ValueError, match="settings must be such that some mechanism keeps them, got refusals"):
         choose(sg.Pure(1), horizon=100, memory=0)
 
@@ -103,7 +103,7 @@ def test_a_nearer_last_tick_makes_an_endless_mechanism_better() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "message"),
+    ("query", "message"),
     [
         ({"loss": 1.0}, "loss must be Pure, Zcdp or Approx, got 1.0"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
@@ -111,7 +111,7 @@ def test_a_nearer_last_tick_makes_an_endless_mechanism_better() -> None:
         ({"window": None}, "window must be"),
     ],
 )
-def test_what_makes_no_question_is_refused(asked: dict, message: str) -> None:
+def test_what_makes_no_question_is_refused(query: dict, message: str) -> None:
     with pytest.raises(ValueError, match="must be") as refusal:
-        choose(**{"loss": sg.Pure(1), **asked})
+        choose(**{"loss": sg.Pure(1), **query})
     assert message in str(refusal.value)

@@ -99,15 +99,15 @@ def test_the_primes_are_what_the_proof_asks(prime: int) -> None:
 
 def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it() -> None:
     prime, radix = PRIMES[0], RADICES[0]
-    turn = NumberTransform(prime, radix)
+    rotation = NumberTransform(prime, radix)
     values = np.random.default_rng(3).integers(0, prime, radix**3)
     cube = values.reshape(radix, radix, radix).astype(float)
-    spectrum = turn.forward(cube)
+    spectrum = rotation.forward(cube)
     for k in [(0, 0, 0), (1, 0, 0), (3, 5, 7)]:
         frequency = k[0] + radix * k[1] + radix**2 * k[2]
-        terms = (int(v) * pow(turn.root, n * frequency, prime) for n, v in enumerate(values))
+        terms = (int(v) * pow(rotation.root, n * frequency, prime) for n, v in enumerate(values))
         assert (int(spectrum[k]) - sum(terms)) % prime == 0
-    half = turn.backward(spectrum)
+    half = rotation.backward(spectrum)
     np.testing.assert_array_equal(half.ravel() % prime, values[: len(values) // 2])
 
 
@@ -123,11 +123,11 @@ def test_the_size_of_coefficients_does_not_overflow() -> None:
     assert sum_magnitudes(np.array([2**62, -(2**63), 2**62, 5])) == 2**64 + 5
 
 
-def test_transforms_of_coefficients_are_kept_and_used_again() -> None:
+def test_transforms_of_coefficients_are_cached() -> None:
     c, x = coefficients(5, 5000), big(5, 5000)
     one = by_blocks(c)
     first = one.rows(x, 0)
-    kept = {key: list(segments) for key, segments in one._cached_segments.items()}
+    rest = {key: list(segments) for key, segments in one._cached_segments.items()}
     np.testing.assert_array_equal(first, one.rows(x, 0))
-    assert all(a is b for key in kept for a, b in zip(kept[key], one._cached_segments[key], strict=True))
+    assert all(a is b for key in rest for a, b in zip(rest[key], one._cached_segments[key], strict=True))
     np.testing.assert_array_equal(first[3000:], one.rows(x, 3000))

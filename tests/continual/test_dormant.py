@@ -40,7 +40,7 @@ def test_a_tree_draws_once_for_every_block_of_the_count(claim):
         assert drawn(claim, 3, tick) == 3 * sum(tree.digits(tick))
 
 
-def test_a_subtractive_tree_draws_once_for_every_block_added_or_taken_away():
+def test_a_subtractive_tree_draws_once_for_every_block():
     claim = SubtractiveTree(Pure(1), horizon=2**42)
     for tick in (0, 1, 999, FAR):
         digits = [abs(claim.digit(tick, level)) for level in range(claim.levels)]

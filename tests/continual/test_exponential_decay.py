@@ -42,7 +42,7 @@ def truth(values, decay):
 
 @pytest.mark.parametrize("claim", WAYS)
 @pytest.mark.parametrize("width", [2, 30])
-def test_silent_noise_gives_the_decayed_sums_within_the_stated_deviation(claim, width):
+def test_silent_noise_gives_decayed_sums_up_to_the_deviation(claim, width):
     values = np.random.default_rng(1).integers(-50, 50, (500, width))
     releases = claim.start(width, SilentNoise()).feed(values)
     off = np.abs(releases - truth(values, decay_of(claim))).max()
@@ -152,15 +152,15 @@ def test_a_pan_private_run_remembers_its_last_release_and_nothing_else():
     claim = ExponentialDecay(Pure(1), decay=0.9999, pan_private=True)
     run = claim.start(3, InsecureNoise(6))
     release = run.step([5, 6, 7])
-    seen = run.intrude()
-    assert np.array_equal(seen.entries, release[None])
-    assert seen.sums.size == 0
+    view = run.intrude()
+    assert np.array_equal(view.entries, release[None])
+    assert view.sums.size == 0
     assert claim.memory() == 1
     with pytest.raises(TypeError, match="pan_private must be True"):
         ExponentialDecay(Pure(1), decay=0.5).start().intrude()
 
 
-def test_many_or_faint_weights_keep_their_sum_of_squares_when_taken_together():
+def test_many_or_faint_weights_keep_their_sum_of_squares():
     for decay, size, count in ((Fraction(1, 2), 1, 10**6), (Fraction(10**6 - 1, 10**6), 1, 10**9)):
         weights = group_weights(decay, size, count)
         assert len(weights) <= 2**14 + 2

@@ -33,23 +33,23 @@ CLAIMS = [
 every_claim = pytest.mark.parametrize("make", CLAIMS, ids=["binary", "kary", "simple", "each", "sliding"])
 
 
-def mid_tick(claim: LinearMechanism[Any], peek: int, asked: bool, values: Ints, noise: Noise) -> Floats:
+def mid_tick(claim: LinearMechanism[Any], peek: int, request: bool, values: Ints, noise: Noise) -> Floats:
     """All releases, and the memory once tick `peek` is absorbed and not closed; or handed over as well."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
-    state, seen = claim.initial(2, noise), []
+    state, view = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
         claim.add_partial(state, row)
         if tick == peek:
-            seen.append(find_state_layout(claim).read_groups(state, 2))
-            if asked:
-                seen.append(find_state_layout(claim).read_groups(claim.intrude(state, noise), 2))
+            view.append(find_state_layout(claim).read_groups(state, 2))
+            if request:
+                view.append(find_state_layout(claim).read_groups(claim.intrude(state, noise), 2))
         release = claim.step(state, np.zeros(2, np.int64), noise)
-        seen.append(np.asarray(release, np.float64)[None].copy())
-    return np.concatenate(seen)[:, 0]
+        view.append(np.asarray(release, np.float64)[None].copy())
+    return np.concatenate(view)[:, 0]
 
 
-def worst(claim: LinearMechanism[Any], peek: int, asked: bool = False) -> Any:
-    return compute_probed_worst(claim, partial(mid_tick, claim, peek, asked), TICKS, f"in tick {peek}")
+def worst(claim: LinearMechanism[Any], peek: int, request: bool = False) -> Any:
+    return compute_probed_worst(claim, partial(mid_tick, claim, peek, request), TICKS, f"in tick {peek}")
 
 
 @every_claim
@@ -62,7 +62,7 @@ def test_a_look_in_the_middle_of_any_tick_loses_no_more_than_declared(make: Any)
 @pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
 def test_the_same_where_it_is_handed_over_as_well(make: Any, loss: Any) -> None:
-    assert worst(make(loss), 3, asked=True).amount <= float(loss.amount) * (1 + 1e-6)
+    assert worst(make(loss), 3, request=True).amount <= float(loss.amount) * (1 + 1e-6)
 
 
 @dataclass(frozen=True)
@@ -74,40 +74,40 @@ class Lost:
 
     peek: int
     crash: int
-    anew: bool = True
-    kept: bool = False
+    fresh: bool = True
+    rest: bool = False
 
 
-def seen_and_lost(claim: LinearMechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
+def view_and_lose(claim: LinearMechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
     """All releases, and the memory when it is looked at."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
-    state, seen = claim.initial(2, noise), []
+    state, view = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
         saved = deepcopy(state)
         claim.add_partial(state, row)
         if tick == how.peek:
-            seen.append(find_state_layout(claim).read_groups(state, 2))
+            view.append(find_state_layout(claim).read_groups(state, 2))
         if tick == how.crash:
-            state = state if how.kept else saved
-            if how.anew:
+            state = state if how.rest else saved
+            if how.fresh:
                 claim.rerandomize(state, noise)
         release = claim.step(state, np.zeros(2, np.int64), noise)
-        seen.append(np.asarray(release, np.float64)[None].copy())
-    return np.concatenate(seen)[:, 0]
+        view.append(np.asarray(release, np.float64)[None].copy())
+    return np.concatenate(view)[:, 0]
 
 
 def worst_lost(claim: LinearMechanism[Any], how: Lost) -> Any:
-    return compute_probed_worst(claim, partial(seen_and_lost, claim, how), TICKS, str(how))
+    return compute_probed_worst(claim, partial(view_and_lose, claim, how), TICKS, str(how))
 
 
 @every_claim
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
-def test_a_look_before_a_run_is_lost_loses_no_more_where_the_next_begins_anew(make: Any, loss: Any) -> None:
+def test_a_look_before_a_lost_run_loses_no_more(make: Any, loss: Any) -> None:
     claim = make(loss)
     places = [(1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (1, 3), (2, 3), (3, 2), (4, 3)]
     for peek, crash in places if loss == sg.Pure(1) else places[2:7:2]:
-        for kept in (False, True):
-            found = worst_lost(claim, Lost(peek, crash, kept=kept))
+        for rest in (False, True):
+            found = worst_lost(claim, Lost(peek, crash, rest=rest))
             assert found.amount <= float(loss.amount) * (1 + 1e-6)
 
 
@@ -117,14 +117,14 @@ def test_the_same_of_units_of_two_ticks_between_which_the_run_is_lost(make: Any,
     claim = replace(make(loss), unit=sg.WEvent(2))
     for how in (Lost(2, 2), Lost(3, 3), Lost(2, 3)):
         assert worst_lost(claim, how).amount <= float(loss.amount) * (1 + 1e-6)
-    twins = [worst_lost(claim, Lost(tick, tick, anew=False)).floor for tick in range(1, TICKS + 1)]
+    twins = [worst_lost(claim, Lost(tick, tick, fresh=False)).floor for tick in range(1, TICKS + 1)]
     assert max(twins) > float(loss.amount) * 1.05, "a broken twin"
 
 
 @every_claim
 def test_registers_that_go_on_as_they_were_saved_lose_twice_as_much(make: Any) -> None:
     """A broken twin: what was seen and what is released without it have the same draws."""
-    assert worst_lost(make(sg.Pure(1)), Lost(1, 1, anew=False)).floor > 2 - 1e-6
+    assert worst_lost(make(sg.Pure(1)), Lost(1, 1, fresh=False)).floor > 2 - 1e-6
 
 
 class BareTick(Kary):
@@ -183,7 +183,7 @@ def test_every_draw_of_a_release_is_there_twice(make: Any) -> None:
         assert claim.stddev(tick) == pytest.approx(2**0.5 * single.stddev(tick))
 
 
-def test_an_intrusion_in_the_middle_of_a_tick_widens_the_error_as_told() -> None:
+def test_an_intrusion_inside_a_tick_widens_the_error_as_stated() -> None:
     for make in CLAIMS:
         run = make(sg.Pure(1)).start(4000, InsecureNoise(9))
         run.step(np.zeros(4000, int))
@@ -197,7 +197,7 @@ def test_an_intrusion_in_the_middle_of_a_tick_widens_the_error_as_told() -> None
 
 
 @every_claim
-def test_after_registers_began_anew_releases_are_unbiased_and_their_error_is_told(make: Any) -> None:
+def test_rerandomized_registers_release_unbiased_with_stated_error(make: Any) -> None:
     """What was released stays counted; what was only absorbed is gone."""
     claim, wide = make(sg.Pure(1)), 4000
     run = claim.start(wide, InsecureNoise(9))
@@ -229,7 +229,7 @@ def test_after_registers_began_anew_releases_are_unbiased_and_their_error_is_tol
     ],
     ids=["window 2", "window 3", "kary", "simple"],
 )
-def test_draws_are_counted_one_by_one_wherever_registers_began_anew(claim: Any) -> None:
+def test_draws_after_rerandomizing_are_counted_one_by_one(claim: Any) -> None:
     """Every draw is 1 and all else 0: a release is the number of its draws."""
     chance, run = np.random.default_rng(7), claim.start(1, Ones())
     for _ in range(90):
@@ -249,8 +249,8 @@ class Ones(SilentNoise):
 
 
 def test_the_planner_takes_those_whose_ticks_can_be_open() -> None:
-    for asked in ({"horizon": 1000}, {}, {"window": "each"}, {"window": "sliding 24"}):
-        assert choose(sg.Pure(1), **asked, **OPEN).open_ticks
+    for request in ({"horizon": 1000}, {}, {"window": "each"}, {"window": "sliding 24"}):
+        assert choose(sg.Pure(1), **request, **OPEN).open_ticks
     assert choose(sg.Pure(1), horizon=1000, **OPEN).stddev(999) > choose(sg.Pure(1), horizon=1000).stddev(999)
     refused = {each.name: each.refusal for each in compare(sg.Pure(1), horizon=9, **OPEN).candidates}
     assert refused["Binary"] == "open_ticks must be False for Binary, got True"

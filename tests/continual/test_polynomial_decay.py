@@ -59,7 +59,7 @@ def test_the_root_of_one_over_one_minus_z_is_that_of_the_running_count() -> None
 
 @pytest.mark.parametrize("loss", [PURE, HALF, sg.Approx(1, 1e-6)], ids=repr)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_silent_noise_gives_the_decayed_sum_within_the_stated_deviation(loss: Any, exponent: Fraction) -> None:
+def test_silent_noise_gives_the_decayed_sum_up_to_the_deviation(loss: Any, exponent: Fraction) -> None:
     claim, values = PolynomialDecay(loss, exponent=exponent, horizon=600), stream(600, 2)
     released = claim.start(2, SilentNoise()).feed(values)
     bounds = np.array([claim.deviation(t) for t in range(1, 601)])[:, None] * np.cumsum(values, axis=0)

@@ -202,7 +202,7 @@ def test_many_groups_get_the_same_numbers_as_one(encoder):
 
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
-def test_products_fit_64_bits_while_buffers_are_within_their_room(encoder):
+def test_products_fit_64_bits_while_buffers_obey_their_bound(encoder):
     """At the edge of the room NumPy's integers are still those of Python's, which never overflow."""
     for sign in (1, -1):
         edge = sign * (2**MAX_BUFFER_BITS - 1)
@@ -240,7 +240,7 @@ def test_no_set_of_ticks_moves_the_encoded_stream_more_than_the_first_ones():
             assert np.sum((C[:, chosen] @ generator.choice([-1, 1], ticks)) ** 2) <= most
 
 
-def test_powers_are_rounded_to_the_side_asked_for():
+def test_powers_are_rounded_to_the_requested_side():
     base = Fraction(2**61 - 733, 2**61)
     for exponent in (0, 1, 7, 100):
         assert power_bound(base, exponent, up=False) <= base**exponent <= power_bound(base, exponent, up=True)

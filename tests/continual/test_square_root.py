@@ -36,7 +36,7 @@ def test_coefficients_are_central_binomials_over_powers_of_four(k: int) -> None:
 
 
 @pytest.mark.parametrize(("log", "mean", "last"), [(10, 3.110, 3.273), (16, 4.434, 4.596), (20, 5.318, 5.479)])
-def test_the_error_is_the_tables_within_a_thousandth(log: int, mean: float, last: float) -> None:
+def test_the_error_is_that_of_the_table_to_a_thousandth(log: int, mean: float, last: float) -> None:
     claim = SquareRoot(HALF, horizon=2**log)
     assert claim.rmse() == pytest.approx(mean, rel=1e-3)
     assert claim.stddev(2**log) == pytest.approx(last, rel=1e-3)
@@ -80,7 +80,7 @@ def test_a_native_unit_is_charged_far_less_than_a_group() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 3000])
-def test_silent_noise_gives_the_count_within_the_stated_deviation(horizon: int) -> None:
+def test_silent_noise_gives_the_count_up_to_the_deviation(horizon: int) -> None:
     claim, values = SquareRoot(HALF, horizon=horizon), stream(horizon, 2)
     released = claim.start(2, SilentNoise()).feed(values)
     sums = np.cumsum(values, axis=0)
@@ -141,7 +141,7 @@ def test_arrays_grow_with_the_stream_and_never_past_the_horizon() -> None:
     assert not grown[64:].any()
 
 
-def test_what_cannot_be_kept_is_refused_with_the_reason() -> None:
+def test_an_impossible_promise_is_refused_with_the_reason() -> None:
     with pytest.raises(ValueError, match=r"loss must be Zcdp or Approx for SquareRoot \(in L1 .*, got Pure"):
         SquareRoot(sg.Pure(1), horizon=10)
     with pytest.raises(ValueError, match=r"pan_private must be False for SquareRoot \(its memory is all exact"):

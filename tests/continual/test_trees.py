@@ -57,7 +57,7 @@ def test_the_best_shapes_are_those_of_the_published_search() -> None:
     assert [(tree.branching, tree.levels) for tree in trees] == [(13, 3), (21, 4), (19, 5)]
 
 
-def test_memory_is_within_its_bar() -> None:
+def test_memory_meets_its_bar() -> None:
     for tree in (SimpleII(PURE), *PLAIN, Binary(PURE, horizon=2**20, pan_private=True).implementation):
         assert tree.memory() <= tree.levels + 4
     for T in (2**10, 2**20):

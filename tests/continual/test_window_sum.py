@@ -170,10 +170,10 @@ def test_what_is_handed_over_has_noise_before_and_the_run_has_more_after() -> No
     run = claim.start(500, InsecureNoise(7))
     run.feed(np.ones((4, 500), int))
     before = read_state(run).open_sums.copy()
-    seen = run.intrude()
+    view = run.intrude()
     after = read_state(run).open_sums
-    assert (seen.open_sums != before).any()
-    assert (seen.open_sums != after).any()
+    assert (view.open_sums != before).any()
+    assert (view.open_sums != after).any()
     np.testing.assert_array_equal(read_state(run).intrusions, [4])
     loaded = claim.load(run.save(), InsecureNoise(7))
     np.testing.assert_array_equal(read_state(loaded).intrusions, [4])

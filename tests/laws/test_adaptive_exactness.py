@@ -42,7 +42,7 @@ def test_all_kinds_of_windows_are_tried() -> None:
 
 
 @every_adapting
-def test_without_noise_the_truth_is_within_every_interval(case: Adapting) -> None:
+def test_without_noise_the_truth_is_inside_every_interval(case: Adapting) -> None:
     claim, values = case.claim(TICKS), stream(case.width)
     release = claim.start(case.width, SilentNoise()).feed(values)
     low, high = release.interval(0.5)

@@ -24,10 +24,10 @@ CONFIDENCE = 0.9
 RUNS, FEW = 1200, 120  # of groups side by side, and of starts
 Z = 6.5  # standard errors: p below 1e-10 each
 
-Seen = tuple[AdaptiveRelease, np.ndarray]  # what was released, and the truth
+Observation = tuple[AdaptiveRelease, np.ndarray]  # what was released, and the truth
 
 
-def simulated(claim: AdaptiveMechanism[Any], noise: Noise) -> list[Seen]:
+def simulated(claim: AdaptiveMechanism[Any], noise: Noise) -> list[Observation]:
     """Runs on the hostile stream: groups of one start, trees of one forest, or starts of their own."""
     trees = getattr(claim, "hierarchy", None)
     if trees is not None:
@@ -41,18 +41,18 @@ def simulated(claim: AdaptiveMechanism[Any], noise: Noise) -> list[Seen]:
 
 
 @cache
-def runs_of(case: Adapting) -> list[Seen]:
+def runs_of(case: Adapting) -> list[Observation]:
     return simulated(case.claim(TICKS), InsecureNoise(12))
 
 
-def fed(claim: AdaptiveMechanism[Any], values: np.ndarray, noise: Noise) -> Seen:
+def fed(claim: AdaptiveMechanism[Any], values: np.ndarray, noise: Noise) -> Observation:
     release = claim.start(values.shape[1], noise).feed(values)
     return release, truth(claim, values, release.lowest)
 
 
-def covered(seen: list[Seen], factor: float = 1.0) -> tuple[np.ndarray, int]:
+def covered(view: list[Observation], factor: float = 1.0) -> tuple[np.ndarray, int]:
     """How often the truth is within intervals of so many times their width, tick by tick; of how many."""
-    inside = [within(release, exact, factor) for release, exact in seen]
+    inside = [within(release, exact, factor) for release, exact in view]
     return np.concatenate(inside, axis=1).mean(axis=1), sum(each.shape[1] for each in inside)
 
 
@@ -62,17 +62,17 @@ def within(release: AdaptiveRelease, exact: np.ndarray, factor: float) -> np.nda
     return np.asarray(np.abs(exact - release.centre) <= half)
 
 
-def holds(seen: list[Seen], factor: float = 1.0) -> bool:
-    rates, count = covered(seen, factor)
+def holds(view: list[Observation], factor: float = 1.0) -> bool:
+    rates, count = covered(view, factor)
     return bool((rates > CONFIDENCE - Z * np.sqrt(CONFIDENCE * (1 - CONFIDENCE) / count)).all())
 
 
 @every_adapting
 def test_intervals_hold_the_truth_as_often_as_they_say_whatever_the_data(case: Adapting) -> None:
-    seen = runs_of(case)
-    assert holds(seen)
-    if all(np.isfinite(release.stddev).all() for release, _ in seen):
-        assert not holds(seen, 0.7)
+    view = runs_of(case)
+    assert holds(view)
+    if all(np.isfinite(release.stddev).all() for release, _ in view):
+        assert not holds(view, 0.7)
 
 
 @every_adapting

@@ -137,10 +137,10 @@ def test_a_pan_private_run_keeps_no_key_and_answers_intrusions(case: Adapting) -
     run = claim.start(case.width)
     assert type(run.source) is EphemeralNoise
     run.feed(stream(case.width, 5))
-    seen = run.intrude()
-    assert (seen.tick, run.intrusions) == (5, 1)
+    view = run.intrude()
+    assert (view.tick, run.intrusions) == (5, 1)
     run.step(np.ones(case.width, int))
-    assert seen.tick == 5  # what was handed over is a copy
+    assert view.tick == 5  # what was handed over is a copy
     with pytest.raises(TypeError, match=r"^pan_private must be True to survive an intrusion, got False$"):
         case.claim(TICKS, pan_private=False).start(case.width).intrude()
 

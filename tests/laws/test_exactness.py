@@ -40,7 +40,7 @@ def test_silent_noise_gives_the_exact_answer_at_every_tick(case: Case) -> None:
     assert off.max() < 1e-6
 
 
-def asked(claim: LinearMechanism[Any]) -> np.ndarray:
+def requested_settings(claim: LinearMechanism[Any]) -> np.ndarray:
     """The weight of item s in the answer at tick t: running sums, unless the claim says otherwise."""
     age = np.subtract.outer(np.arange(TICKS), np.arange(TICKS))
     weights = np.ones_like(age, float)
@@ -54,9 +54,9 @@ def asked(claim: LinearMechanism[Any]) -> np.ndarray:
 
 
 @every_case
-def test_measured_and_decoded_the_strategy_is_what_was_asked_for(case: Case) -> None:
+def test_the_decoded_strategy_is_the_requested_query(case: Case) -> None:
     claim = case.claim(TICKS)
-    answers = asked(claim)
+    answers = requested_settings(claim)
     np.testing.assert_allclose(claim.strategy(TICKS).workload, answers, atol=1e-6)
     assert isinstance(claim, WindowSum | ExponentialDecay | PolynomialDecay) or (answers == np.tri(TICKS)).all()
 

@@ -48,8 +48,8 @@ def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) ->
             run.intrude()
         assert run.step([1]).shape == (1,)
         return
-    for peek, asked in ((3, 6), (6, 3), (4, 4), (1, 8)):
-        assert compute_worst_to(claim, TICKS, Intruder(peek, asked)).amount <= declared(claim)
+    for peek, request in ((3, 6), (6, 3), (4, 4), (1, 8)):
+        assert compute_worst_to(claim, TICKS, Intruder(peek, request)).amount <= declared(claim)
 
 
 def test_all_but_segments_survive_announced_intrusions() -> None:

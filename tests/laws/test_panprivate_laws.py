@@ -23,11 +23,11 @@ def came(run: Any, users: list[Any]) -> Any:
     return run.step(users) if hasattr(run, "step") else run.add(users)
 
 
-def told(estimate: Any) -> str:
+def answer(estimate: Any) -> str:
     return repr((estimate.value, estimate.stddev, estimate.interval(0.9)))
 
 
-def test_every_estimator_is_shown_at_the_door() -> None:
+def test_every_estimator_is_exported() -> None:
     assert {cls.__name__ for cls in estimators_found()} <= set(panprivate.__all__)
 
 
@@ -42,7 +42,7 @@ def test_a_run_that_is_saved_and_loaded_goes_on_as_if_it_were_not(cls: type[Any]
     straight.intrude()
     moved.intrude()
     moved = claim.load(moved.save(), sources[1])
-    assert told(straight.estimate()) == told(moved.estimate())
+    assert answer(straight.estimate()) == answer(moved.estimate())
     assert moved.record["intrusions"] == 1
 
 
@@ -76,8 +76,8 @@ def test_intrusions_are_limited_and_refusals_change_nothing(cls: type[Any]) -> N
 def test_what_is_handed_over_is_not_what_the_run_goes_on_with(cls: type[Any]) -> None:
     claim = claim_of(cls, intrusions=1, universe=400)
     run = claim.start()
-    seen = run.intrude()
-    assert repr(vars_of(seen)) != repr(vars_of(live_state(run)))
+    release = run.intrude()
+    assert repr(vars_of(release)) != repr(vars_of(live_state(run)))
 
 
 def vars_of(state: Any) -> list[Any]:

@@ -26,8 +26,8 @@ SLACK = Fraction(1, 10**4)  # what a rounded recursion may charge above its idea
 
 
 def declared(claim: LinearMechanism[Any]) -> Fraction:
-    kept = claim.loss.additive_loss
-    return kept.amount
+    rest = claim.loss.additive_loss
+    return rest.amount
 
 
 def weights(strategy: Strategy, bound: int) -> tuple[np.ndarray, bool]:
@@ -95,8 +95,8 @@ def check_unit(case: Case, unit: Any, ticks: int = 12) -> None:
 
 def grouped(case: Case, ticks: int, size: int, bound: int) -> float:
     """The variance of calibrating one tick to so much less that a group of `size` keeps the loss."""
-    kept = case.loss.additive_loss
-    smaller = kept.part(Fraction(1, size**kept.power))
+    rest = case.loss.additive_loss
+    smaller = rest.part(Fraction(1, size**rest.power))
     return Case(case.cls, smaller, case.settings).claim(ticks, bound=bound).mean_variance(ticks)
 
 

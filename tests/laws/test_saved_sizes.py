@@ -74,10 +74,10 @@ def test_no_statistic_takes_more_bytes_than_predicted(case: statistics_catalogue
         return
     saved = []
     for width in WIDTHS:
-        seen = statistics_catalogue.stream(case, TICKS)
+        release = statistics_catalogue.stream(case, TICKS)
 
-        def step(run: Any, tick: int, width: int = width, seen: Any = seen) -> None:
-            part = seen.tick(tick)
+        def step(run: Any, tick: int, width: int = width, release: Any = release) -> None:
+            part = release.tick(tick)
             given = statistics_catalogue.given(case, claim, part)
             run.step(**given | {"groups": part.groups % width})
 

@@ -50,8 +50,8 @@ def totals(claim: Any, name: str, count: int) -> np.ndarray:
 @cache
 def truths(grid: Grid, name: str, count: int) -> tuple[float, float]:
     """Mean and variance of a stream on a grid."""
-    seen = grid.reals(grid.integers(STREAMS[name](count)))
-    return float(seen.mean()), float(seen.var(ddof=1))
+    release = grid.reals(grid.integers(STREAMS[name](count)))
+    return float(release.mean()), float(release.var(ddof=1))
 
 
 def estimated(claim: Any, name: str, count: int, ticks: int = 3) -> tuple[Estimate, float]:

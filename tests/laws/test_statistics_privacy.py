@@ -128,12 +128,12 @@ def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: 
         assert claim.counter.pan_private
         run = claim.start(WIDTH)
         release = run.step(**given(case, claim, stream(case, 1, events=50)))
-        held = live_state(run)
-        assert held.users is None
-        assert held.public is None
-        seen = {array.tobytes() for array in arrays(held.memory) if array.size}
+        state = live_state(run)
+        assert state.users is None
+        assert state.public is None
+        view = {array.tobytes() for array in arrays(state.memory) if array.size}
         known = [*published(claim, release), *arrays(claim.initial_memory(WIDTH))]
-        assert seen <= {array.tobytes() for array in known}
+        assert view <= {array.tobytes() for array in known}
 
 
 def private(case: Case, window: str) -> Any:

@@ -66,8 +66,8 @@ def test_silent_noise_gives_the_exact_statistic_at_every_tick(case: Case) -> Non
     for tick in range(1, TICKS + 1):
         release = run.step(**given(case, claim, events.tick(tick)))
         for group in range(WIDTH):
-            seen = events.only(np.flatnonzero((events.ticks <= tick) & (events.groups == group)))
-            expected, found = case.kind.truth(claim, seen, tick), case.kind.read_off(release, group)
+            view = events.only(np.flatnonzero((events.ticks <= tick) & (events.groups == group)))
+            expected, found = case.kind.truth(claim, view, tick), case.kind.read_off(release, group)
             if isinstance(expected, list):
                 assert found == expected
             elif expected is not None:

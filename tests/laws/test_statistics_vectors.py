@@ -113,8 +113,8 @@ def test_power_sums_wrap_around_like_counters(case: Case) -> None:
 def test_cells_make_the_vectors_that_events_make(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, TICKS)
     exact = vectors(case, claim)
-    kept = np.array([isinstance(row, int | float) for row in events.rows])
-    own = events.only(np.flatnonzero(kept))
+    rest = np.array([isinstance(row, int | float) for row in events.rows])
+    own = events.only(np.flatnonzero(rest))
     cells, places, rows = claim.axis.encode(np.array(own.rows, float))[0], own.groups, own.ticks - 1
     outside = [np.array([-1, claim.axis.cells, 0, 0, 0, 0]), np.array([0, 0, -1, WIDTH, 0, 0])]
     beyond = np.array([0, 0, 0, 0, -1, TICKS])
@@ -140,21 +140,21 @@ def test_statistics_of_neither_say_so(case: Case) -> None:
 
 
 @every_running_case
-def test_a_release_is_told_in_columns_of_its_claims_measures(case: Case) -> None:
+def test_a_release_has_a_column_for_each_measure(case: Case) -> None:
     claim = case.claim(TICKS)
     if not claim.measures or claim.HAS_MEMORY or case.cls is sg.statistics.Histogram:
         return
     totals = vectors(case, claim)[:3]
     run, twin = claim.start(WIDTH, InsecureNoise(3)), claim.start(WIDTH, InsecureNoise(3))
     many = run.feed_totals(totals)
-    told, single = many.columns(0.9), [twin.step_totals(vector).columns(0.9) for vector in totals]
-    for columns in told.values():
+    answer, single = many.columns(0.9), [twin.step_totals(vector).columns(0.9) for vector in totals]
+    for columns in answer.values():
         assert ((columns.low <= columns.value) & (columns.value <= columns.high)).all()
         assert columns.confidence == 0.9
     for row, alone in enumerate(single):
-        assert tuple(told) == tuple(alone) == claim.measures
-        for name, field in product(told, ("value", "stddev", "low", "high", "reliable")):
-            here, there = getattr(told[name], field), getattr(alone[name], field)
+        assert tuple(answer) == tuple(alone) == claim.measures
+        for name, field in product(answer, ("value", "stddev", "low", "high", "reliable")):
+            here, there = getattr(answer[name], field), getattr(alone[name], field)
             assert (here.shape, there.shape) == ((3, WIDTH), (WIDTH,))
             np.testing.assert_allclose(here[row].astype(float), there.astype(float), rtol=1e-7, atol=1e-7)
     with pytest.raises(ValueError, match=r"^confidence must be above 0 and below 1, got 1$"):

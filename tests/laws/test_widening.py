@@ -148,13 +148,13 @@ def test_bad_widths_are_refused_and_change_nothing(case: Case) -> None:
 def test_a_step_of_the_old_width_is_refused_after_another_thread_widened_the_run() -> None:
     run = Kary(Pure(1), horizon=TICKS).start(1, SilentNoise())
     run.step([1])
-    taken = run._exclusive
+    part = run._exclusive
 
     def late(check: Any) -> Any:
         """Its turn comes after the values were looked at, and after the other thread's."""
-        run._exclusive = taken
+        run._exclusive = part
         run.widen(2)
-        return taken(check)
+        return part(check)
 
     run._exclusive = late
     with pytest.raises(ValueError, match=r"^width must be that of the run, 3 by now, got 1$"):

@@ -130,7 +130,7 @@ def test_the_wedge_decides_as_exact_arithmetic_does(law):
 
 
 @pytest.mark.parametrize("law", [LaplaceLaw(Fraction(10**4, 7)), GaussianLaw(Fraction(2**40))], ids=str)
-def test_fixed_point_in_the_wedge_is_within_its_margin(law):
+def test_fixed_point_in_the_wedge_keeps_its_margin(law):
     built, size = build_table(law), 500
     raw = np.empty(12 * size, np.uint8)
     InsecureKeystream("margin").fill(raw)
@@ -276,7 +276,7 @@ def sources_of_chance(text):
         "eval('random.random()')",
     ],
 )
-def test_every_way_to_get_at_chance_is_seen(text):
+def test_every_access_to_chance_is_found(text):
     assert sources_of_chance(text)
 
 

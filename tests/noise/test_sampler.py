@@ -100,7 +100,7 @@ def test_low_bits_are_even_beyond_the_53_bits_of_a_float(law):
     assert p_value(low, lambda k: 1 - k / 256, np.arange(1, 256)) > NEVER
 
 
-class Told:
+class KnownBytes:
     """Entropy that gives these arrays, one after the other."""
 
     def __init__(self, *arrays):
@@ -116,7 +116,7 @@ def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
     decided = np.flatnonzero(built.codes != SLOW_CODE).astype(np.uint16)
     for low in (2**48 - 1, 2**48 - 2, 1, 0):
         out = np.empty(len(decided), np.int64)
-        entropy = Told(decided, np.full(len(decided), low, np.uint64), np.empty(0, np.uint64))
+        entropy = KnownBytes(decided, np.full(len(decided), low, np.uint64), np.empty(0, np.uint64))
         assert len(sampler.draw_chunk(built, entropy, out)) == 0
         assert out.tolist() == [(code << 48) + low for code in built.codes[decided].tolist()]
 

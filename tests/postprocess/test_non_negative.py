@@ -20,9 +20,9 @@ def nearest_of_all(values, total):
     """By trying every set of bins that may remain: the projection onto each, the nearest that is allowed."""
     best = None
     for size in range(1, len(values) + 1):
-        for kept in map(list, combinations(range(len(values)), size)):
+        for rest in map(list, combinations(range(len(values)), size)):
             x = np.zeros(len(values))
-            x[kept] = values[kept] - (values[kept].sum() - total) / size
+            x[rest] = values[rest] - (values[rest].sum() - total) / size
             if (x >= -1e-9).all() and (best is None or ((x - values) ** 2).sum() < best[0]):
                 best = ((x - values) ** 2).sum(), x
     return best[1]

@@ -156,8 +156,8 @@ def test_an_ended_charge_counts_up_to_the_last_ingested_tick(data: st.DataObject
     ledger = filled(Ledger(Zcdp(HUGE), unit), charged)
     ledger.end(ledger.entries[0], ingested=ingested)
     rest = [(charged[0][0].truncate(ingested), charged[0][1]), *charged[1:]]
-    kept = [(timeline, how) for timeline, how in rest if timeline is not None]
-    truth = enumerated(kept, unit, 2)
+    remaining_items = [(timeline, how) for timeline, how in rest if timeline is not None]
+    truth = enumerated(remaining_items, unit, 2)
     assert truth - SLACK <= ledger.spent_loss().amount <= truth * ROUNDING + SLACK
 
 
@@ -268,7 +268,7 @@ def test_an_interval_runs_forwards() -> None:
             ask(0)
 
 
-def test_a_refusal_says_what_was_asked_spent_and_allowed() -> None:
+def test_a_refusal_states_requested_spent_and_allowed() -> None:
     ledger = Ledger(Pure(1), Event())
     ledger.charge("visits", Pure("3/4"), first=5)
     text = (

@@ -34,13 +34,13 @@ law = settings(deadline=None, max_examples=60, suppress_health_check=list(Health
 BUDGET = Approx(1, 1e-6)
 DELTA = BUDGET.delta
 LAST = 6
-Asked = tuple[Zcdp, Fraction, int, int | None]
+ChargeRequest = tuple[Zcdp, Fraction, int, int | None]
 windows = st.one_of(st.just(Event()), st.just(Tick(3)), st.builds(WEvent, st.integers(1, 4)))
 sets = st.one_of(st.just(Event(replace=True, moves=True)), st.builds(User, st.integers(1, 2), st.integers(1, 3)))
 
 
 @st.composite
-def asked(draw: st.DrawFn) -> Asked:
+def request(draw: st.DrawFn) -> ChargeRequest:
     """A native charge of some of the budget, some of its delta, over some ticks."""
     first = draw(st.integers(1, LAST))
     last = draw(st.one_of(st.none(), st.integers(first, LAST)))
@@ -55,11 +55,11 @@ def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
     return combinations(range(1, LAST + unit.ticks + 1), unit.ticks)
 
 
-def composed(charges: Sequence[Asked], unit: Unit) -> Iterator[tuple[Fraction, Fraction]]:
+def composed(charges: Sequence[ChargeRequest], unit: Unit) -> Iterator[tuple[Fraction, Fraction]]:
     """The rho and the delta of every unit, by the definition."""
     for ticks in map(tuple, tick_sets(unit)):
-        seen = [c for c in charges if any(c[2] <= tick <= (c[3] or inf) for tick in ticks)]
-        yield sum((c[0].rho for c in seen), Fraction(0)), sum((c[1] for c in seen), Fraction(0))
+        release = [c for c in charges if any(c[2] <= tick <= (c[3] or inf) for tick in ticks)]
+        yield sum((c[0].rho for c in release), Fraction(0)), sum((c[1] for c in release), Fraction(0))
 
 
 def epsilon(rho: Fraction, delta: Fraction) -> float:
@@ -70,7 +70,7 @@ def epsilon(rho: Fraction, delta: Fraction) -> float:
     return min(a * float(rho) + log1p(-1 / a) - (log(delta) + log(a)) / (a - 1) for a in orders)
 
 
-def refusal_of(ledger: Ledger, charge: Asked) -> BudgetExceededError | None:
+def refusal_of(ledger: Ledger, charge: ChargeRequest) -> BudgetExceededError | None:
     loss, delta, first, last = charge
     try:
         ledger.charge("r", loss, first, last, native=True, delta=delta)
@@ -79,40 +79,42 @@ def refusal_of(ledger: Ledger, charge: Asked) -> BudgetExceededError | None:
     return None
 
 
-def seen(ledger: Ledger) -> tuple[object, ...]:
+def release(ledger: Ledger) -> tuple[object, ...]:
     return ledger.entries, ledger.spent_loss(), ledger.remaining_loss(), ledger.spent_delta(), str(ledger)
 
 
-def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
+def accepted(ledger: Ledger, charges: Iterable[ChargeRequest]) -> list[ChargeRequest]:
     """The charges that were not refused; those that were leave no trace."""
     entered = []
     for charge in charges:
-        before = seen(ledger)
+        before = release(ledger)
         refusal = refusal_of(ledger, charge)
         if refusal is None:
             entered.append(charge)
             continue
         assert (refusal.requested, refusal.delta, refusal.allowed) == (charge[0], charge[1], ledger.budget)
-        assert seen(ledger) == before
+        assert release(ledger) == before
     return entered
 
 
-def check_no_unit_loses_more_than_the_budget(make: type[Ledger], charges: Sequence[Asked], unit: Unit) -> None:
+def check_no_unit_loses_more_than_the_budget(make: type[Ledger], charges: Sequence[ChargeRequest], unit: Unit) -> None:
     for rho, delta in composed(accepted(make(BUDGET, unit), charges), unit):
         assert delta < DELTA
         assert epsilon(rho, DELTA - delta) <= float(BUDGET.epsilon) * (1 + 1e-4)
 
 
 @law
-@given(st.lists(asked(), max_size=6), st.one_of(windows, sets))
-def test_no_unit_loses_more_than_the_budget_in_whatever_order_charges_come(charges: list[Asked], unit: Unit) -> None:
+@given(st.lists(request(), max_size=6), st.one_of(windows, sets))
+def test_no_unit_loses_more_than_the_budget_in_whatever_order_charges_come(
+    charges: list[ChargeRequest], unit: Unit
+) -> None:
     check_no_unit_loses_more_than_the_budget(Ledger, charges, unit)
 
 
 @law
-@given(st.lists(asked(), max_size=6), windows)
-def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(charges: list[Asked], unit: Unit) -> None:
-    ledger, entered = Ledger(BUDGET, unit), list[Asked]()
+@given(st.lists(request(), max_size=6), windows)
+def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(charges: list[ChargeRequest], unit: Unit) -> None:
+    ledger, entered = Ledger(BUDGET, unit), list[ChargeRequest]()
     for charge in charges:
         affordable = all(
             rho == 0 or (delta < DELTA and rho <= rho_from_approx(BUDGET.epsilon, DELTA - delta))
@@ -128,9 +130,9 @@ def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(charges: li
 
 
 @law
-@given(st.lists(asked(), max_size=5), windows, st.integers(1, LAST), st.sampled_from([0, 1, 4]))
-def test_whatever_is_left_beside_a_delta_can_be_charged_with_it_and_nothing_more(
-    charges: list[Asked], unit: Unit, first: int, tenths: int
+@given(st.lists(request(), max_size=5), windows, st.integers(1, LAST), st.sampled_from([0, 1, 4]))
+def test_remaining_loss_with_a_delta_can_be_charged_exactly(
+    charges: list[ChargeRequest], unit: Unit, first: int, tenths: int
 ) -> None:
     ledger, delta = Ledger(BUDGET, unit), DELTA * tenths / 10
     accepted(ledger, charges)
@@ -143,18 +145,20 @@ def test_whatever_is_left_beside_a_delta_can_be_charged_with_it_and_nothing_more
 
 
 @law
-@given(st.lists(asked(), min_size=1, max_size=4), windows, st.integers(0, LAST + 2))
-def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(charges: list[Asked], unit: Unit, ingested: int) -> None:
+@given(st.lists(request(), min_size=1, max_size=4), windows, st.integers(0, LAST + 2))
+def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(
+    charges: list[ChargeRequest], unit: Unit, ingested: int
+) -> None:
     ledger = Ledger(BUDGET, unit)
     entered = accepted(ledger, charges)
     if not entered:
         return
     ledger.end(ledger.entries[0], ingested=ingested)
     loss, delta, first, last = entered[0]
-    seen = [(loss, delta, first, min(last or ingested, ingested))] if first <= ingested else []
-    assert ledger.spent_delta() == max(delta for _, delta in composed([*seen, *entered[1:]], unit))
+    release = [(loss, delta, first, min(last or ingested, ingested))] if first <= ingested else []
+    assert ledger.spent_delta() == max(delta for _, delta in composed([*release, *entered[1:]], unit))
     for tick in range(1, LAST + 2):
-        here = [c for c in [*seen, *entered[1:]] if c[2] < tick + unit.ticks and (c[3] or inf) > tick - unit.ticks]
+        here = [c for c in [*release, *entered[1:]] if c[2] < tick + unit.ticks and (c[3] or inf) > tick - unit.ticks]
         assert ledger.spent_delta(tick, tick) <= sum(c[1] for c in here)
 
 
@@ -198,20 +202,20 @@ def test_deltas_add_for_units_that_touch_them_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("unit", [Event(), WEvent(3)], ids=repr)
-def test_units_on_either_side_of_a_delta_are_told_apart_to_the_tick(unit: Unit) -> None:
+def test_units_before_and_after_a_delta_are_distinguished(unit: Unit) -> None:
     ledger, apart = Ledger(BUDGET, unit), unit.ticks
     ledger.charge("before", BUDGET.additive_loss, 4, 4, native=True)
     ledger.charge("keys", Zcdp("1e-9"), 4 + apart, 9, native=True, delta=5e-7)
     ledger.charge("after", BUDGET.additive_loss, 9 + apart, native=True)
     assert ledger.spent_loss() <= BUDGET
-    for tick, taken in ((4, 0), (4 + apart, 5e-7), (9, 5e-7), (9 + 2 * apart, 0)):
-        assert ledger.spent_delta(tick, tick) == (taken and Fraction(5, 10**7))
+    for tick, chosen_part in ((4, 0), (4 + apart, 5e-7), (9, 5e-7), (9 + 2 * apart, 0)):
+        assert ledger.spent_delta(tick, tick) == (chosen_part and Fraction(5, 10**7))
     for tick in (4, 9 + apart):
         with pytest.raises(BudgetExceededError):
             ledger.charge("too near", Zcdp("1e-9"), tick, tick, native=True, delta=1e-9)
 
 
-def test_pure_counters_beside_a_delta_add_up_or_count_as_half_their_square() -> None:
+def test_pure_counters_with_a_delta_add_up_or_convert() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Pure("1/10"), delta=5e-7)
     assert ledger.remaining_loss().rho == Approx("9/10", 5e-7).additive_loss.rho
@@ -247,7 +251,7 @@ class TakesTheLargestDelta(Ledger):
 @pytest.mark.parametrize("twin", [ForgetsDeltas, ConvertsAtAllOfDelta, TakesTheLargestDelta])
 def test_broken_twins_are_caught(twin: type[Ledger]) -> None:
     tenth = BUDGET.part("1/10")
-    greedy: list[Asked] = [(tenth, DELTA * 2 / 5, 1, None)] * 3 + [(tenth, Fraction(0), 1, None)] * 9
+    greedy: list[ChargeRequest] = [(tenth, DELTA * 2 / 5, 1, None)] * 3 + [(tenth, Fraction(0), 1, None)] * 9
     check_no_unit_loses_more_than_the_budget(Ledger, greedy, Event())
     with pytest.raises(AssertionError):
         check_no_unit_loses_more_than_the_budget(twin, greedy, Event())
@@ -267,7 +271,7 @@ def test_a_budget_without_a_delta_refuses_any(budget: Loss) -> None:
 @pytest.mark.parametrize(
     "unit", [WEvent(2), User(1, 2), User(2, 1), Tick(2), Event(replace=True, moves=True)], ids=repr
 )
-def test_a_delta_is_refused_beside_the_loss_of_a_part_of_a_unit(unit: Unit) -> None:
+def test_a_delta_is_refused_with_the_loss_of_partial_units(unit: Unit) -> None:
     ledger = Ledger(BUDGET, unit)
     with pytest.raises(PrivacyError, match=r"^delta must be 0 unless the loss is of the whole unit"):
         ledger.charge("keys", Zcdp("1/1000"), delta=1e-7)
@@ -294,7 +298,7 @@ def test_a_delta_is_a_number_that_is_not_negative() -> None:
     assert ledger.entries == ()
 
 
-def test_a_refusal_says_which_deltas_were_asked_and_taken() -> None:
+def test_a_refusal_states_requested_and_spent_deltas() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Zcdp("1/100"), delta=4e-7)
     with pytest.raises(

@@ -19,9 +19,9 @@ Laws = dict[object, tuple[float, float]]
 def leaky(step: float, leak: float) -> Laws:
     """A bit kept by randomised response at epsilon = step, and told with probability `leak`."""
     lie = 1 / (1 + exp(step))
-    kept = {("no", 1): (1 - lie, lie), ("no", 0): (lie, 1 - lie)}
+    rest = {("no", 1): (1 - lie, lie), ("no", 0): (lie, 1 - lie)}
     failed = {("leaks", 1): (leak, 0.0), ("leaks", 0): (0.0, leak)}
-    return {o: (p * (1 - leak), q * (1 - leak)) for o, (p, q) in kept.items()} | (failed if leak else {})
+    return {o: (p * (1 - leak), q * (1 - leak)) for o, (p, q) in rest.items()} | (failed if leak else {})
 
 
 def hockey_stick(laws: Iterable[tuple[float, float]], epsilon: float) -> float:
@@ -33,14 +33,14 @@ def hockey_stick(laws: Iterable[tuple[float, float]], epsilon: float) -> float:
 
 
 def adaptively(
-    rounds: int, choose: Callable[[tuple[object, ...]], Laws], seen: tuple[object, ...] = ()
+    rounds: int, choose: Callable[[tuple[object, ...]], Laws], release: tuple[object, ...] = ()
 ) -> Iterator[tuple[float, float]]:
     """The law of several releases, each chosen in view of those before."""
     if not rounds:
         yield 1.0, 1.0
         return
-    for outcome, (p, q) in choose(seen).items():
-        for rest_p, rest_q in adaptively(rounds - 1, choose, (*seen, outcome)):
+    for outcome, (p, q) in choose(release).items():
+        for rest_p, rest_q in adaptively(rounds - 1, choose, (*release, outcome)):
             yield p * rest_p, q * rest_q
 
 
@@ -49,8 +49,8 @@ def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_
     """Six rounds at epsilon 1/2, or at 1/4 and leaking with 1/100 if the bit told before was 1."""
     step, leak, rounds, left = 0.5, 0.01, 6, Fraction(converted)
 
-    def choose(seen: tuple[object, ...]) -> Laws:
-        return leaky(step / 2, leak) if seen and seen[-1] == ("no", 1) else leaky(step, leak)
+    def choose(release: tuple[object, ...]) -> Laws:
+        return leaky(step / 2, leak) if release and release[-1] == ("no", 1) else leaky(step, leak)
 
     rho = rounds * Pure("1/2").as_zcdp().rho
     claimed = float(epsilon_from_rho(rho, left))
@@ -68,17 +68,17 @@ def test_discovered_keys_keep_what_they_charge(scale: int, threshold: int) -> No
     """
     reach, ratio = 40 * scale, exp(-1 / scale)
     noise = {n: (1 - ratio) / (1 + ratio) * ratio ** abs(n) for n in range(-reach, reach + 1)}
-    told: dict[tuple[int | None, int | None], list[float]] = {}
+    answer: dict[tuple[int | None, int | None], list[float]] = {}
     for world, (a, b) in enumerate(((3, 1), (2, 0))):
         for (n, p), (m, q) in product(noise.items(), noise.items()):
             key_a = a + n if a + n > threshold else None
             key_b = b + m if b and b + m > threshold else None
-            told.setdefault((key_a, key_b), [0.0, 0.0])[world] += p * q
+            answer.setdefault((key_a, key_b), [0.0, 0.0])[world] += p * q
     fails = sum(p for n, p in noise.items() if 1 + n > threshold)
     rho, left = Pure(Fraction(2, scale)).as_zcdp().rho, Fraction(1, 100)
     claimed = float(epsilon_from_rho(rho, left))
-    assert hockey_stick(((p, q) for p, q in told.values()), claimed) <= float(left) + fails
-    assert hockey_stick(((p, q) for p, q in told.values()), 50.0) == pytest.approx(fails)
+    assert hockey_stick(((p, q) for p, q in answer.values()), claimed) <= float(left) + fails
+    assert hockey_stick(((p, q) for p, q in answer.values()), 50.0) == pytest.approx(fails)
 
 
 DELTA = Approx(1, 1e-6).delta

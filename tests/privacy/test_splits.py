@@ -51,14 +51,14 @@ moving = st.just(Event(replace=True, moves=True))
 users = st.one_of(moving, st.just(XAdjacent()), st.builds(User, st.integers(1, 2), st.integers(1, 3)))
 
 
-class Asked(tuple[Timeline, bool, Fraction]):
+class ChargeRequest(tuple[Timeline, bool, Fraction]):
     """A charge: its timeline, whether it is native, and the delta beside it."""
 
     __slots__ = ()
 
 
 @st.composite
-def asked(draw: st.DrawFn, native: bool | None = None) -> Asked:
+def request(draw: st.DrawFn, native: bool | None = None) -> ChargeRequest:
     """A pure or a zCDP charge over one or two steps; natively with a delta at times."""
     whole = draw(st.booleans()) if native is None else native
     first = draw(st.integers(1, LAST))
@@ -67,8 +67,8 @@ def asked(draw: st.DrawFn, native: bool | None = None) -> Asked:
     steps = [Step(first, last, loss)]
     if not whole and last is not None and draw(st.booleans()):
         steps.append(Step(last + 1, draw(st.sampled_from([None, LAST + 1])), draw(losses)))
-    taken = draw(st.sampled_from([0, 0, 1, 3])) if whole else 0
-    return Asked((Timeline(tuple(steps)), whole, DELTA * taken / 10))
+    chosen_part = draw(st.sampled_from([0, 0, 1, 3])) if whole else 0
+    return ChargeRequest((Timeline(tuple(steps)), whole, DELTA * chosen_part / 10))
 
 
 losses: st.SearchStrategy[Loss] = st.one_of(
@@ -78,7 +78,7 @@ losses: st.SearchStrategy[Loss] = st.one_of(
 )
 
 
-def amounts(charge: Asked, unit: Unit, ticks: Iterable[int]) -> tuple[Fraction | None, Fraction, Fraction]:
+def amounts(charge: ChargeRequest, unit: Unit, ticks: Iterable[int]) -> tuple[Fraction | None, Fraction, Fraction]:
     """The pure loss, the rho and the delta of a unit that touches these ticks, by the definitions."""
     timeline, native, delta = charge
     met = [s.loss for t in ticks for s in timeline.steps if s.first <= t and (s.last is None or t <= s.last)]
@@ -120,7 +120,7 @@ def best_split(found: Sequence[tuple[Fraction | None, Fraction, Fraction]]) -> F
     return min(bounds, default=inf)
 
 
-def brute_force(charges: Sequence[Asked], unit: Unit) -> Fraction | float:
+def brute_force(charges: Sequence[ChargeRequest], unit: Unit) -> Fraction | float:
     """The largest over all units of the best split of each."""
     found = []
     for ticks in map(tuple, tick_sets(unit)):
@@ -129,7 +129,7 @@ def brute_force(charges: Sequence[Asked], unit: Unit) -> Fraction | float:
     return max(found, default=ZERO)
 
 
-def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
+def accepted(ledger: Ledger, charges: Iterable[ChargeRequest]) -> list[ChargeRequest]:
     """The charges that the ledger took."""
     entered = []
     for charge in charges:
@@ -141,12 +141,12 @@ def accepted(ledger: Ledger, charges: Iterable[Asked]) -> list[Asked]:
     return entered
 
 
-def is_bounded(charge: Asked, unit: Unit) -> bool:
+def is_bounded(charge: ChargeRequest, unit: Unit) -> bool:
     """Whether a unit of any number of ticks loses a finite amount to it: natively it does."""
     return charge[1] or unit.ticks <= LAST
 
 
-def check_spent_is_the_best_split(make: type[Ledger], charges: Sequence[Asked], unit: Unit) -> None:
+def check_spent_is_the_best_split(make: type[Ledger], charges: Sequence[ChargeRequest], unit: Unit) -> None:
     ledger = make(BUDGET, unit)
     entered = accepted(ledger, [charge for charge in charges if is_bounded(charge, unit)])
     expected, spent = brute_force(entered, unit), ledger.spent_loss().amount
@@ -155,15 +155,15 @@ def check_spent_is_the_best_split(make: type[Ledger], charges: Sequence[Asked], 
 
 
 @law
-@given(st.lists(asked(), max_size=6), st.one_of(windows, users))
-def test_spent_is_the_best_split_of_the_worst_unit(charges: list[Asked], unit: Unit) -> None:
+@given(st.lists(request(), max_size=6), st.one_of(windows, users))
+def test_spent_is_the_best_split_of_the_worst_unit(charges: list[ChargeRequest], unit: Unit) -> None:
     check_spent_is_the_best_split(Ledger, charges, unit)
 
 
 @law
-@given(st.lists(asked(), max_size=6), st.one_of(windows, users))
-def test_a_charge_is_refused_if_and_only_if_no_split_is_within_the_budget(charges: list[Asked], unit: Unit) -> None:
-    ledger, entered = Ledger(BUDGET, unit), list[Asked]()
+@given(st.lists(request(), max_size=6), st.one_of(windows, users))
+def test_a_charge_is_refused_if_and_only_if_no_split_fits(charges: list[ChargeRequest], unit: Unit) -> None:
+    ledger, entered = Ledger(BUDGET, unit), list[ChargeRequest]()
     for charge in charges:
         if not is_bounded(charge, unit):
             continue
@@ -174,8 +174,8 @@ def test_a_charge_is_refused_if_and_only_if_no_split_is_within_the_budget(charge
 
 
 @law
-@given(st.lists(asked(native=True), max_size=5), windows, st.integers(1, LAST))
-def test_what_is_left_can_be_charged_and_no_more(charges: list[Asked], unit: Unit, first: int) -> None:
+@given(st.lists(request(native=True), max_size=5), windows, st.integers(1, LAST))
+def test_what_is_left_can_be_charged_and_no_more(charges: list[ChargeRequest], unit: Unit, first: int) -> None:
     ledger = Ledger(BUDGET, unit)
     accepted(ledger, charges)
     left = [ledger.remaining_loss(first, first), ledger.remaining_epsilon(first, first)]
@@ -190,9 +190,9 @@ def test_what_is_left_can_be_charged_and_no_more(charges: list[Asked], unit: Uni
 
 
 @law
-@given(st.lists(asked(), min_size=1, max_size=5), st.one_of(windows, users), st.integers(0, LAST + 2))
+@given(st.lists(request(), min_size=1, max_size=5), st.one_of(windows, users), st.integers(0, LAST + 2))
 def test_a_charge_never_lowers_the_total_and_an_end_never_raises_it(
-    charges: list[Asked], unit: Unit, ingested: int
+    charges: list[ChargeRequest], unit: Unit, ingested: int
 ) -> None:
     ledger, before = Ledger(Approx(5, 1e-6), unit), ZERO
     for charge in charges:
@@ -206,9 +206,9 @@ def test_a_charge_never_lowers_the_total_and_an_end_never_raises_it(
 
 
 @law
-@given(st.lists(asked(), max_size=5), st.one_of(windows, users))
+@given(st.lists(request(), max_size=5), st.one_of(windows, users))
 def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone(
-    charges: list[Asked], unit: Unit
+    charges: list[ChargeRequest], unit: Unit
 ) -> None:
     ledger = Ledger(Approx(50, 1e-6), unit)
     with pytest.MonkeyPatch.context() as patch:
@@ -220,8 +220,8 @@ def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone
     rhos = Ledger(Zcdp(10**9), unit)
     for charge in entered:
         rhos.charge_timeline("r", charge[0], native=charge[1])
-    rho, taken = rhos.spent_loss().amount, ledger.spent_delta()
-    assert spent <= (epsilon_from_rho(rho, DELTA - taken) if rho else 0) * (1 + NEAR)
+    rho, chosen_part = rhos.spent_loss().amount, ledger.spent_delta()
+    assert spent <= (epsilon_from_rho(rho, DELTA - chosen_part) if rho else 0) * (1 + NEAR)
 
 
 @law
@@ -337,9 +337,9 @@ def gaussians(rho: float, width: int = 40) -> Iterator[tuple[float, float]]:
 
 def true_delta(epsilons: Sequence[Fraction], rho: float, epsilon: float, leaks: Sequence[float]) -> float:
     """The delta at this epsilon of all of them together; a leak tells the bit with its probability."""
-    told = 1 - float(np.prod([1 - leak for leak in leaks]))
-    kept = [(p * r, q * s) for p, q in responses(epsilons) for r, s in (gaussians(rho) if rho else [(1.0, 1.0)])]
-    return told + (1 - told) * sum(max(p - exp(epsilon) * q, 0.0) for p, q in kept)
+    answer = 1 - float(np.prod([1 - leak for leak in leaks]))
+    rest = [(p * r, q * s) for p, q in responses(epsilons) for r, s in (gaussians(rho) if rho else [(1.0, 1.0)])]
+    return answer + (1 - answer) * sum(max(p - exp(epsilon) * q, 0.0) for p, q in rest)
 
 
 LEDGERS = [
@@ -424,7 +424,7 @@ TWINS: dict[type[Ledger], Callable[[type[Ledger]], object]] = {
     OnlyZcdp: lambda make: check_spent_is_the_best_split(make, TWO, Event()),
 }
 ALWAYS = Timeline((Step(1, None, Pure("1/10")),))
-TWO = [Asked((ALWAYS, True, ZERO)), Asked((ALWAYS, True, DELTA / 2))]
+TWO = [ChargeRequest((ALWAYS, True, ZERO)), ChargeRequest((ALWAYS, True, DELTA / 2))]
 
 
 @pytest.mark.parametrize("twin", TWINS)

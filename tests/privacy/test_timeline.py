@@ -28,7 +28,7 @@ def test_a_native_term_is_its_peak_over_its_whole_span() -> None:
     assert (term.peak, term.weights, term.is_native) == (1, (TickWeight(1, None, Fraction(1)),), True)
 
 
-def test_it_ends_with_the_tick_it_is_told() -> None:
+def test_it_ends_with_the_given_tick() -> None:
     steps = (Step(2, 4, HALF), Step(7, None, ONE))
     assert Timeline(steps).truncate(1) is None
     assert Timeline(steps).truncate(3) == Timeline((Step(2, 3, HALF),))

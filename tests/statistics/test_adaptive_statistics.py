@@ -89,11 +89,11 @@ class Stubborn(AdaptiveMechanism[Ticks]):
         return AdaptiveRelease(np.full(len(values), 7.0), centre, (self.error_bound(state.tick),))
 
     def error_bound(self, tick: int) -> Any:
-        return UnknownErrorBound() if tick % 3 == 0 else Within()
+        return UnknownErrorBound() if tick % 3 == 0 else CoverageCase()
 
 
 @dataclass(frozen=True)
-class Within:
+class CoverageCase:
     stddev: float = 1.0
 
     def half_width(self, confidence: float) -> float:
@@ -145,7 +145,7 @@ def test_what_is_released_is_what_the_counter_releases(count: Count) -> None:
 
 
 @pytest.mark.parametrize("count", claims())
-def test_ticks_taken_one_by_one_saved_and_gone_on_with_are_ticks_taken_at_once(count: Count) -> None:
+def test_steps_with_saves_between_equal_one_feed(count: Count) -> None:
     whole = count.start(2, noise=SilentNoise()).feed_totals(BLOCK)
     run = count.start(2, noise=SilentNoise())
     for tick, vector in enumerate(BLOCK):
@@ -162,9 +162,9 @@ def test_a_twin_that_forgets_its_groups_when_it_is_saved_is_found_out() -> None:
     whole = count.start(2, noise=SilentNoise()).feed_totals(BLOCK)
     run = count.start(2, noise=SilentNoise())
     run.feed_totals(BLOCK[:3])
-    anew = count.start(2, noise=SilentNoise()).feed_totals(BLOCK[3:])
+    fresh = count.start(2, noise=SilentNoise()).feed_totals(BLOCK[3:])
     assert run.feed_totals(BLOCK[3:]).value.tolist() == whole.value[3:].tolist()
-    assert anew.value.tolist() != whole.value[3:].tolist()
+    assert fresh.value.tolist() != whole.value[3:].tolist()
 
 
 def test_events_of_users_are_bounded_before_a_counter_sees_them() -> None:
@@ -222,18 +222,18 @@ def test_windows_that_a_mechanism_does_not_answer_are_refused(mechanism: Any, wi
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 3", "running"])
-def test_a_window_is_told_to_the_mechanism(window: str) -> None:
+def test_a_window_is_passed_to_the_mechanism(window: str) -> None:
     counter: Any = Count(Pure(1), window=window, mechanism=Pegasus).counter
     assert counter.window == window
 
 
-def test_a_window_that_is_none_is_refused_whoever_counts() -> None:
+def test_an_invalid_window_is_refused_for_every_mechanism() -> None:
     for mechanism in (Pegasus, Kary):
         with pytest.raises(ValueError, match='window must be "running", "each"'):
             Count(Pure(1), horizon=9, window="sliding", mechanism=mechanism)
 
 
-def test_what_cannot_be_kept_is_refused_by_the_mechanism() -> None:
+def test_an_impossible_promise_is_refused_by_the_mechanism() -> None:
     with pytest.raises(ValueError, match="loss must be Pure for Pegasus"):
         Count(Zcdp(1), window="each", mechanism=Pegasus)
     with pytest.raises(ValueError, match=r"unit must be .* for BudgetAbsorption, got User"):
@@ -244,12 +244,12 @@ def test_what_cannot_be_kept_is_refused_by_the_mechanism() -> None:
         MechanismConfig.build(AdaptiveRelease)  # type: ignore[arg-type]  # no claim
 
 
-def test_what_can_be_negative_is_told_to_the_mechanism() -> None:
-    asked: dict[str, Any] = {"window": "each", "mechanism": MechanismConfig.build(PegasusHierarchy, hierarchy=TREE)}
+def test_signedness_is_passed_to_the_mechanism() -> None:
+    request: dict[str, Any] = {"window": "each", "mechanism": MechanismConfig.build(PegasusHierarchy, hierarchy=TREE)}
     counters: list[Any] = [
-        Count(Pure(1), **asked).counter,
-        Sum(Pure(1), lower=0, upper=5, **asked).counter,
-        Sum(Pure(1), lower=-1, upper=5, **asked).counter,
+        Count(Pure(1), **request).counter,
+        Sum(Pure(1), lower=0, upper=5, **request).counter,
+        Sum(Pure(1), lower=-1, upper=5, **request).counter,
     ]
     assert [counter.lowest for counter in counters] == [0, 0, None]
     few: Any = Count(Pure(1), horizon=9, mechanism=SparseCounter).counter
@@ -272,7 +272,7 @@ def test_what_is_certain_of_a_linear_counter_is_the_law_of_its_noise() -> None:
     assert isinstance(total.linear_counter, LinearMechanism)
 
 
-def test_the_law_of_noise_is_asked_of_linear_counters_alone() -> None:
+def test_the_law_of_noise_exists_for_linear_counters_only() -> None:
     count = Count(Pure(1), window="each", mechanism=Pegasus)
     with pytest.raises(ValueError, match="mechanism must be linear for Count, got Pegasus"):
         count.noise_at(1)
@@ -284,7 +284,7 @@ def test_the_law_of_noise_is_asked_of_linear_counters_alone() -> None:
         run.noise()
 
 
-def test_all_nodes_of_a_hierarchy_are_told_of() -> None:
+def test_all_nodes_of_a_hierarchy_are_released() -> None:
     count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(PegasusHierarchy, hierarchy=TREE, prune=0))
     found = count.start(2, noise=SilentNoise()).feed_totals(BLOCK[:1])
     assert found.value.shape == (1, 3)

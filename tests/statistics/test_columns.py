@@ -141,15 +141,15 @@ def test_no_item_of_a_column_changes_how_another_is_read(base: str, maker: Any) 
 
 def changed_before(made: Any, items: list[Any]) -> bool:
     """Whether the library itself has made other items of them, which nobody here can undo."""
-    kept = made.to_pylist() if hasattr(made, "to_pylist") else list(made)
-    return not all(same_item(a, b) for a, b in zip(kept, items, strict=False))
+    rest = made.to_pylist() if hasattr(made, "to_pylist") else list(made)
+    return not all(same_item(a, b) for a, b in zip(rest, items, strict=False))
 
 
-def same_item(kept: Any, item: Any) -> bool:
+def same_item(rest: Any, item: Any) -> bool:
     if item is None:
-        return bool(pd.isna(kept))
-    plain_kept = kept.item() if isinstance(kept, np.generic) else kept
-    return plain_kept == item and (type(plain_kept) is type(item) or abs(item) < 2**53)
+        return bool(pd.isna(rest))
+    plain_rest = rest.item() if isinstance(rest, np.generic) else rest
+    return plain_rest == item and (type(plain_rest) is type(item) or abs(item) < 2**53)
 
 
 def test_labels_are_declared_plain_and_distinct() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import streamgauge as sg
 from streamgauge.statistics import Count
 from streamgauge.statistics.events import to_column
-from streamgauge.statistics.user_bounds import UserContributions, rank_within_code
+from streamgauge.statistics.user_bounds import UserContributions, rank_by_code
 from streamgauge.testing.noise import SilentNoise
 
 USERS = st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5)  # tick by tick
@@ -25,13 +25,13 @@ def survivors(unit: sg.User, ticks: list[list[Any]]) -> list[list[int]]:
 
 @given(USERS, st.integers(1, 3), st.integers(1, 3))
 def test_the_first_events_of_a_users_first_ticks_survive(ticks: list[list[int]], most: int, days: int) -> None:
-    kept = survivors(sg.User(most, days), ticks)
+    rest = survivors(sg.User(most, days), ticks)
     for user in range(4):
         days_seen = [tick for tick, users in enumerate(ticks) if user in users][:days]
         for tick, users in enumerate(ticks):
             places = [i for i, other in enumerate(users) if other == user]
             expected = places[:most] if tick in days_seen else []
-            assert [i for i in kept[tick] if users[i] == user] == expected
+            assert [i for i in rest[tick] if users[i] == user] == expected
 
 
 @given(USERS, st.integers(0, 3))
@@ -64,7 +64,7 @@ def test_every_way_a_user_can_act_moves_the_vectors_by_at_most_the_unit() -> Non
     assert worst == 4
 
 
-def test_users_of_every_type_are_told_apart_and_what_names_no_one_is_dropped() -> None:
+def test_users_of_every_type_are_distinct_and_others_dropped() -> None:
     unit = sg.User(1, 1)
     users = [7, "7", b"7", 7, None, 1.5, float("nan"), [1], 7.0, UUID(int=7), UUID(int=7), 10**5000]
     assert survivors(unit, [users]) == [[0, 1, 2, 9, 11]]
@@ -94,4 +94,4 @@ def test_what_is_remembered_of_users_is_not_their_names() -> None:
 @given(st.lists(st.integers(0, 3)))
 def test_rank_counts_earlier_equals(codes: list[int]) -> None:
     expected = [codes[:i].count(code) for i, code in enumerate(codes)]
-    assert rank_within_code(np.array(codes, np.int64)).tolist() == expected
+    assert rank_by_code(np.array(codes, np.int64)).tolist() == expected

@@ -26,7 +26,7 @@ def test_windows_are_what_they_say() -> None:
     np.testing.assert_allclose(counted(Count(sg.Pure(1), window="decayed 2")), decayed, atol=1e-6)
 
 
-def test_a_mechanism_can_be_asked_for_by_name_if_it_answers_the_window() -> None:
+def test_a_mechanism_can_be_named_if_it_answers_the_window() -> None:
     assert isinstance(Count(sg.Pure(1), horizon=9, mechanism=Binary).counter, Binary)
     assert isinstance(Count(sg.Pure(1), window="sliding 4", mechanism=WindowSum).counter, WindowSum)
     decay = Count(sg.Zcdp(1), window="decayed 4", mechanism=ExponentialDecay).counter
@@ -100,7 +100,7 @@ def test_a_pan_private_run_remembers_no_user() -> None:
             Count(sg.Pure(1), horizon=4, unit=sg.User(1, ticks), pan_private=True)
 
 
-def test_the_step_that_nobody_declared_holds_whole_numbers() -> None:
+def test_an_undeclared_step_fits_whole_numbers() -> None:
     run = Sum(sg.Pure(1), lower=0, upper=10).start(noise=SilentNoise())
     assert run.step([1] * 1000).value == 1000
     assert Sum(sg.Pure(1), lower=0, upper=10).stddev(1) == pytest.approx(10 * Count(sg.Pure(1)).stddev(1), rel=0.05)

@@ -187,17 +187,17 @@ def outcomes(selection: KeySelection, counts: tuple[int, int], threshold: Any) -
     for first, second in product(places, places):
         chance = term.distribution.pmf(first) * term.distribution.pmf(second)
         noisy = (counts[0] + first, counts[1] + first + second)
-        told: list[Any] = []
+        answer: list[Any] = []
         for tick in (1, 2):
             shown = noisy[tick - 1] > threshold(tick) and counts[tick - 1] >= selection.at_least
-            told.append(noisy[tick - 1] if shown or (told and told[0] is not None) else None)
-        law[tuple(told)] = law.get(tuple(told), 0.0) + chance
+            answer.append(noisy[tick - 1] if shown or (answer and answer[0] is not None) else None)
+        law[tuple(answer)] = law.get(tuple(answer), 0.0) + chance
     return law
 
 
 def slack(one: Outcome, two: Outcome, epsilon: float) -> float:
     """The least delta with P(one in S) <= e^epsilon P(two in S) + delta for all S."""
-    return sum(max(0.0, p - exp(epsilon) * two.get(told, 0.0)) for told, p in one.items())
+    return sum(max(0.0, p - exp(epsilon) * two.get(answer, 0.0)) for answer, p in one.items())
 
 
 NEIGHBOURS = [
@@ -347,7 +347,7 @@ def test_exposures_are_those_of_the_claim() -> None:
     assert sum(endless.delta_share(FIFTH, t) for t in range(1, 1000)) < FIFTH
 
 
-def test_the_way_of_the_lower_threshold_is_taken() -> None:
+def test_the_split_of_the_lower_threshold_is_chosen() -> None:
     claim = TopK(sg.Approx(1, 1e-6), k=1, horizon=1000, unit=sg.User(1, 20), max_keys=20, max_per_key=1)
     assert claim.counter.loss == sg.Approx(1, 5e-7)
     assert claim.selection.delta == Fraction(1, 2 * 10**6)

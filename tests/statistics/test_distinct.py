@@ -44,12 +44,12 @@ every_window = pytest.mark.parametrize("window", ["running", "each"])
 def vectors(claim: Distinct, events: Events) -> np.ndarray:
     """What goes into the counter."""
     run = claim.start(WIDTH, SilentNoise())
-    seen: list[np.ndarray] = []
-    run._release_vector = lambda held, vector, counts: seen.append(vector)  # type: ignore[method-assign,assignment,return-value]
+    release: list[np.ndarray] = []
+    run._release_vector = lambda state, vector, counts: release.append(vector)  # type: ignore[method-assign,assignment,return-value]
     for tick in range(TICKS):
         own = [event for event in events if event[0] == tick]
         run.step(users=np.array([e[1] for e in own], int), groups=np.array([e[2] for e in own], int))
-    return np.stack(seen)
+    return np.stack(release)
 
 
 def table(unit: Any, window: str, max_groups: int = 1) -> dict[Events, np.ndarray]:
@@ -60,8 +60,8 @@ def table(unit: Any, window: str, max_groups: int = 1) -> dict[Events, np.ndarra
 
 @cache
 def made(unit: Any, window: str, max_groups: int) -> dict[Events, np.ndarray]:
-    asked = {"universe": USERS, "horizon": TICKS, "window": window, "max_groups": max_groups}
-    claim = Distinct(sg.Pure(1), unit=unit, **asked)
+    request = {"universe": USERS, "horizon": TICKS, "window": window, "max_groups": max_groups}
+    claim = Distinct(sg.Pure(1), unit=unit, **request)
     return {stream: quick(claim, stream) for stream in STREAMS}
 
 
@@ -122,8 +122,8 @@ def differences(unit: Any, window: str, max_groups: int = 1) -> list[np.ndarray]
 @every_window
 @pytest.mark.parametrize(("loss", "mechanism"), COUNTERS, ids=lambda x: getattr(x, "__name__", x))
 def test_no_two_neighbours_lose_more_than_declared(unit: Any, window: str, loss: Any, mechanism: Any) -> None:
-    asked = mechanism if window == "running" else None
-    claim = Distinct(loss, universe=USERS, horizon=TICKS, window=window, unit=unit, mechanism=asked)
+    request = mechanism if window == "running" else None
+    claim = Distinct(loss, universe=USERS, horizon=TICKS, window=window, unit=unit, mechanism=request)
     assert worst(claim, differences(unit, window)) <= declared(claim) * (1 + 1e-12)
 
 

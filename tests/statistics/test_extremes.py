@@ -45,13 +45,13 @@ def test_an_extreme_takes_more_than_its_rank_of_events() -> None:
         run = statistic.start(noise=SilentNoise())
         rank = run.step(crowd(cell, size=10_000)).rank
         assert (rank <= statistic.max_rank_error(1)).all()
-        for events, seen in ((int(rank[1, 0]), False), (int(rank[1, 0]) + 1, True)):
+        for events, view in ((int(rank[1, 0]), False), (int(rank[1, 0]) + 1, True)):
             release = statistic.start(noise=SilentNoise()).step([cell] * events)
-            assert (release.maximum[0] == cell) == (seen or cell == 0)
+            assert (release.maximum[0] == cell) == (view or cell == 0)
             assert release.maximum[0] <= cell
 
 
-def test_published_extremes_never_turn_back_over_a_running_window() -> None:
+def test_running_extremes_are_monotone() -> None:
     run = claim(doubt=0.5).start(200, InsecureNoise(1))
     rng, releases = np.random.default_rng(2), []
     for _ in range(8):
@@ -78,7 +78,7 @@ def overshoots(statistic: Extremes) -> float:
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
-def test_noise_alone_is_taken_for_an_extreme_no_more_often_than_doubt_says(loss: Pure | Zcdp) -> None:
+def test_noise_is_an_extreme_no_more_often_than_the_doubt(loss: Pure | Zcdp) -> None:
     for doubt in (0.05, 0.5):
         assert overshoots(claim(loss=loss, doubt=doubt)) < doubt + Z * np.sqrt(doubt / 3000)
     assert overshoots(claim(loss=loss, doubt=0.5, branching=2)) > 0.005
@@ -179,7 +179,7 @@ def test_what_makes_no_extremes_is_refused() -> None:
         claim(upper=2**20).start(100)
 
 
-def test_extremes_are_told_as_the_beginning_of_their_cell_of_clipped_values() -> None:
+def test_extremes_are_the_beginnings_of_cells_of_clipped_values() -> None:
     settings = {"step": 10, "loss": Pure(10)}
-    for value, told in ((19.5, [[10], [10]]), (-100, [[0], [0]]), (1000, [[40], [40]])):
-        assert claim(**settings).start(noise=SilentNoise()).step([value] * 1000).value.tolist() == told
+    for value, answer in ((19.5, [[10], [10]]), (-100, [[0], [0]]), (1000, [[40], [40]])):
+        assert claim(**settings).start(noise=SilentNoise()).step([value] * 1000).value.tolist() == answer

@@ -67,12 +67,12 @@ def test_intervals_hold_enough_of_the_exact_joint_law(cells: int, scale: Fractio
 def grid() -> list[Any]:
     """Return tables, numbers of values, losses, windows and units."""
     tables = [(2**12, load) for load in (0.01, 0.1, 1.0, 3.0)] + [(2**16, load) for load in (0.01, 0.1)]
-    asked = ("each", sg.User(4, 8)), ("each", sg.Event()), ("running", sg.Event()), ("running", sg.User(4, 8))
+    request = ("each", sg.User(4, 8)), ("each", sg.Event()), ("running", sg.Event()), ("running", sg.User(4, 8))
     return [
         pytest.param(cells, round(load * cells), epsilon, *each, id=f"{cells}-{load}-{epsilon}-{each[0]}-{each[1]}")
         for cells, load in tables
         for epsilon in (Fraction(1, 10), 1, 50)
-        for each in asked
+        for each in request
     ]
 
 
@@ -112,12 +112,12 @@ def test_the_estimate_is_near_the_truth_and_its_error_is_known() -> None:
 @pytest.mark.parametrize("cells", [2, 3, 10, 4096])
 def test_a_full_table_has_a_lower_bound_only(cells: int) -> None:
     statistic = Count(sg.Pure(50), horizon=1, window="each", cells=cells)
-    told = released(statistic, [cells, cells + 1, 10 * cells]).columns()["value"]
-    assert told.high.tolist() == [inf] * 3
-    assert not told.reliable.any()
-    assert np.all((told.low > 0) & (told.low <= told.value) & np.isfinite(told.value))
-    assert np.all(told.low <= HashCells(cells).max_values)
-    assert np.isfinite(told.stddev).all()
+    answer = released(statistic, [cells, cells + 1, 10 * cells]).columns()["value"]
+    assert answer.high.tolist() == [inf] * 3
+    assert not answer.reliable.any()
+    assert np.all((answer.low > 0) & (answer.low <= answer.value) & np.isfinite(answer.value))
+    assert np.all(answer.low <= HashCells(cells).max_values)
+    assert np.isfinite(answer.stddev).all()
 
 
 def test_counts_below_zero_are_estimates_as_they_are() -> None:

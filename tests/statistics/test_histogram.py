@@ -74,8 +74,8 @@ def test_intervals_of_a_bin_hold_with_their_confidence() -> None:
     low, high = estimate.interval(0.9)
     truth = np.zeros((2000, 5))
     truth[0, :2] = 1
-    held = ((low <= truth) & (truth <= high)).mean()
-    assert 0.9 <= held <= 0.95
+    state = ((low <= truth) & (truth <= high)).mean()
+    assert 0.9 <= state <= 0.95
     assert abs(estimate.value.std() / estimate.stddev[0, 0] - 1) < 0.05
 
 

@@ -39,11 +39,11 @@ def order_statistic(values: np.ndarray, q: float) -> float:
 @pytest.mark.parametrize("pan_private", [False, True])
 def test_without_noise_quantiles_are_order_statistics(branching: int, pan_private: bool) -> None:
     run = claim(q=MANY, branching=branching, pan_private=pan_private).start(noise=SilentNoise())
-    seen = np.zeros(0)
+    view = np.zeros(0)
     for tick in range(6):
         new = np.random.default_rng(tick).integers(0, 40, 1 + 7 * tick)
-        seen = np.append(seen, new)
-        assert run.step(new).value[:, 0].tolist() == [order_statistic(seen, q) for q in MANY]
+        view = np.append(view, new)
+        assert run.step(new).value[:, 0].tolist() == [order_statistic(view, q) for q in MANY]
 
 
 def test_a_rank_that_decimals_say_is_not_moved_by_floats() -> None:

@@ -35,9 +35,9 @@ def test_its_mean_and_spread_are_those_of_a_mean_and_a_variance_of_the_whole_los
     settings = {"lower": 0, "upper": 10, "step": 0.1, "horizon": 100}
     values, groups = np.random.default_rng(1).gamma(2, 1.5, 900), np.arange(900) % 3
     columns = {"values": values, "groups": groups}
-    seen = Summary(loss, **settings).start(3, InsecureNoise(1)).step(**columns)
+    view = Summary(loss, **settings).start(3, InsecureNoise(1)).step(**columns)
     spread = Summary(loss, **settings, squares=True).start(3, InsecureNoise(1)).step(**columns)
-    alike(seen.mean, Mean(loss, **settings).start(3, InsecureNoise(1)).step(**columns))
+    alike(view.mean, Mean(loss, **settings).start(3, InsecureNoise(1)).step(**columns))
     alike(spread.variance, Variance(loss, **settings).start(3, InsecureNoise(1)).step(**columns))
     alike(spread.stddev, Variance(loss, **settings, root=True).start(3, InsecureNoise(1)).step(**columns))
 
@@ -48,14 +48,14 @@ def test_without_noise_its_count_and_sum_are_those_of_a_count_and_a_sum(loss: An
     values = [*np.random.default_rng(2).normal(5, 4, 500), None, float("nan"), float("inf")]
     for bounds in BOUNDS:
         made = claim(loss, bounds, squares=squares)
-        seen = made.start(noise=SilentNoise()).step(values)
+        view = made.start(noise=SilentNoise()).step(values)
         plain: dict[str, Any] = {"lower": bounds[0], "upper": bounds[1], "step": 0.1, "horizon": 100}
         count = Count(loss, horizon=100).start(noise=SilentNoise()).step(values)
         total = Sum(loss, **plain).start(noise=SilentNoise()).step(values)
-        np.testing.assert_allclose(seen.count.value, count.value, rtol=1e-12)
-        np.testing.assert_allclose(seen.sum.value, total.value, rtol=1e-12)
-        assert seen.count.reliable.all()
-        assert seen.sum.reliable.all()
+        np.testing.assert_allclose(view.count.value, count.value, rtol=1e-12)
+        np.testing.assert_allclose(view.sum.value, total.value, rtol=1e-12)
+        assert view.count.reliable.all()
+        assert view.sum.reliable.all()
 
 
 def many(made: Summary, values: np.ndarray, ticks: int) -> tuple[Any, float]:
@@ -64,8 +64,8 @@ def many(made: Summary, values: np.ndarray, ticks: int) -> tuple[Any, float]:
     totals = np.zeros((ticks, made.channels, RUNS), np.int64)
     totals[0] = vector[:, None]
     counts = np.eye(ticks, dtype=int)[0][:, None, None] * np.full(RUNS, len(values))
-    seen = run.feed_totals(totals, counts if made.public_counts else None).select_tick(ticks - 1)
-    return seen, float(made.grid.reals(made.grid.integers(values)).sum())
+    view = run.feed_totals(totals, counts if made.public_counts else None).select_tick(ticks - 1)
+    return view, float(made.grid.reals(made.grid.integers(values)).sum())
 
 
 def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
@@ -80,9 +80,9 @@ def test_counts_and_sums_have_the_error_and_the_coverage_that_were_predicted(
     loss: Any, squares: bool, bounds: tuple[int, int]
 ) -> None:
     made, ticks = claim(loss, bounds, squares=squares), 3
-    seen, total = many(made, np.linspace(*bounds, 40), ticks)
+    view, total = many(made, np.linspace(*bounds, 40), ticks)
     for name, truth in (("count", 40.0), ("sum", total)):
-        estimate, predicted = getattr(seen, name), made.predict_stddev(name, ticks)
+        estimate, predicted = getattr(view, name), made.predict_stddev(name, ticks)
         assert estimate.stddev == pytest.approx(predicted)
         low, high = estimate.interval(0.95)
         assert (high - low) / 2 == pytest.approx(made.measure_noise_at(name, ticks).half_width(0.95), rel=1e-3)
@@ -101,17 +101,17 @@ def test_means_of_the_channels_of_a_variance_cover_from_93_to_98_percent(loss: A
     made = claim(loss, squares=True, horizon=1000, public_counts=public, unit=unit)
     for count in (5, 100, 10**4):
         for values in (np.full(count, 5.0), np.linspace(0, 10, count), np.full(count, 9.5)):
-            seen, total = many(made, values, 1)
-            assert 0.93 - SURE < covered(seen.mean.interval(0.95), total / count) < 0.98 + SURE, count
+            view, total = many(made, values, 1)
+            assert 0.93 - SURE < covered(view.mean.interval(0.95), total / count) < 0.98 + SURE, count
 
 
 def test_a_law_that_forgets_a_channel_or_a_weight_is_found() -> None:
     """The broken twins: one channel for two, and equal weights."""
     made = claim(bounds=(-3, 7))
-    seen, total = many(made, np.linspace(-3, 7, 40), 3)
+    view, total = many(made, np.linspace(-3, 7, 40), 3)
     noises = [made.counter.noise_at(3)]
     for name, wrong, truth in (("count", (1,), 40.0), ("sum", (3, -1), total), ("sum", (10, -10), total)):
-        estimate, combined = getattr(seen, name), getattr(made.moments, {"sum": "total"}.get(name, name))
+        estimate, combined = getattr(view, name), getattr(made.moments, {"sum": "total"}.get(name, name))
         right = noise_half_widths(noises, 0.95, 1, combined.weights) * combined.scale
         assert covered((estimate.value - right, estimate.value + right), truth) > 0.95 - SURE
         half = noise_half_widths(noises, 0.95, 1, wrong) * combined.scale
@@ -140,14 +140,14 @@ def test_one_count_for_all_costs_what_the_claim_says() -> None:
 @with_squares
 def test_a_public_count_is_exact_and_the_sum_has_no_noise_of_it(loss: Any, squares: bool) -> None:
     made = claim(loss, (35, 42), squares=squares, public_counts=True, unit=sg.Event(replace=True))
-    seen, total = many(made, np.linspace(35, 42, 40), 3)
-    assert (seen.count.value == 40).all()
-    assert (seen.count.stddev == 0).all()
-    assert [bound.tolist() for bound in seen.count.interval(0.99)] == [seen.count.value.tolist()] * 2
+    view, total = many(made, np.linspace(35, 42, 40), 3)
+    assert (view.count.value == 40).all()
+    assert (view.count.stddev == 0).all()
+    assert [bound.tolist() for bound in view.count.interval(0.99)] == [view.count.value.tolist()] * 2
     assert made.predict_stddev("count", 3) == 0
-    shown = float(np.sqrt(((seen.sum.value - total) ** 2).mean()))
+    shown = float(np.sqrt(((view.sum.value - total) ** 2).mean()))
     assert shown == pytest.approx(made.predict_stddev("sum", 3), rel=0.08)
-    assert 0.95 - SURE < covered(seen.sum.interval(0.95), total) < 0.97 + SURE
+    assert 0.95 - SURE < covered(view.sum.interval(0.95), total) < 0.97 + SURE
 
 
 def test_power_sums_count_what_is_no_number_where_dropping_it_would_tell() -> None:
@@ -162,14 +162,14 @@ def test_power_sums_count_what_is_no_number_where_dropping_it_would_tell() -> No
 
 
 def test_a_spread_that_was_not_measured_is_refused() -> None:
-    seen = claim().start(noise=SilentNoise()).step([1.0])
+    view = claim().start(noise=SilentNoise()).step([1.0])
     with pytest.raises(ValueError, match=r"^measure must be one of count, sum, got 'mean'$"):
         claim().measure_noise_at("mean", 1)
-    assert seen.names == ("count", "sum", "mean")
+    assert view.names == ("count", "sum", "mean")
     for name in ("variance", "stddev"):
         with pytest.raises(AttributeError, match=rf"^squares must be True for a {name}, got False$"):
-            getattr(seen, name)
-    assert repr(seen).startswith("SummaryEstimates(count=Estimate(value=array([1.")
+            getattr(view, name)
+    assert repr(view).startswith("SummaryEstimates(count=Estimate(value=array([1.")
     with pytest.raises(ValueError, match=r"^step must leave at most 4096 places between the bounds, got"):
         claim(squares=True, step="1/1000")
     assert claim(step="1/1000").moments.places == 10_000

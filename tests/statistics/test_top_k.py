@@ -20,7 +20,7 @@ APPROX = sg.Approx(1, 1e-6)
 UNIT = sg.User(4, 3)
 
 
-def told(ranking: Ranking) -> Any:
+def answer(ranking: Ranking) -> Any:
     """All that a ranking tells, bit for bit."""
     arrays = [*ranking.counts, *(bound for pair in ranking.interval() for bound in pair)]
     numbers = ranking.stddev, ranking.candidate_count, [array.tobytes() for array in arrays]
@@ -28,7 +28,7 @@ def told(ranking: Ranking) -> Any:
 
 
 def same(one: Ranking, two: Ranking) -> bool:
-    return bool(told(one) == told(two))
+    return bool(answer(one) == answer(two))
 
 
 def test_a_declared_domain_is_ranked_by_noisy_count_and_then_in_declared_order() -> None:
@@ -44,11 +44,11 @@ def test_intervals_hold_although_the_keys_were_selected_and_a_twin_for_one_key_d
     """The largest of 200 noisy zeros, in 2000 groups."""
     claim = TopK(sg.Pure(1), k=1, domain=range(200), horizon=1)
     ranking = claim.start(2000, InsecureNoise(2)).step()
-    held = np.mean([low[0] <= 0 <= high[0] for low, high in ranking.interval(0.9)])
+    coverage = np.mean([low[0] <= 0 <= high[0] for low, high in ranking.interval(0.9)])
     single = ranking.noise.half_width(0.9)
-    assert held >= 0.9
+    assert coverage >= 0.9
     assert np.mean([counts[0] <= single for counts in ranking.counts]) < 0.1
-    assert held < 0.97  # and not vainly wide
+    assert coverage < 0.97  # and not vainly wide
 
 
 def test_a_declared_ranking_fed_is_stepped() -> None:
@@ -95,14 +95,14 @@ def test_a_running_key_may_be_published_long_after_its_event() -> None:
 def test_an_undiscovered_key_leaves_no_trace(mechanism: Any) -> None:
     """With the same noise in the columns of the others, releases are the same to the last bit."""
     claim = TopK(APPROX, k=5, horizon=9, mechanism=mechanism)
-    without, within = claim.start(2, InsecureNoise(3)), claim.start(2, InsecureNoise(3))
+    without, inside = claim.start(2, InsecureNoise(3)), claim.start(2, InsecureNoise(3))
     for tick in range(9):
         keys, groups = ["tea"] * 90 + ["rare"] + ["ale"] * 80, [0] * 91 + [1] * 80
         secret = [] if tick % 2 else ["secret"]
         one = without.step(keys, groups=groups)
-        two = within.step(keys + secret, groups=groups + [1] * len(secret))
+        two = inside.step(keys + secret, groups=groups + [1] * len(secret))
         assert same(one, two)
-        assert "secret" not in repr(two) + str(two) + repr(within)
+        assert "secret" not in repr(two) + str(two) + repr(inside)
     assert one.keys == (("tea",), ("ale",))
 
 
@@ -158,11 +158,11 @@ def test_no_user_displaces_another() -> None:
     keys = np.array(list("abcdefgh"), object)[chance.integers(0, 8, 300)]
     together, alone = KeyContributions(3, 4), KeyContributions(3, 4)
     own = np.flatnonzero(users == 2)
-    kept = [own[alone.admit_events(users[own], keys[own], groups[own])]]
-    all_kept = together.admit_events(users, keys, groups)
-    assert kept[0].tolist() == [place for place in all_kept if users[place] == 2]
+    rest = [own[alone.admit_events(users[own], keys[own], groups[own])]]
+    all_rest = together.admit_events(users, keys, groups)
+    assert rest[0].tolist() == [place for place in all_rest if users[place] == 2]
     for user in range(5):
-        mine = [(keys[place], groups[place]) for place in all_kept if users[place] == user]
+        mine = [(keys[place], groups[place]) for place in all_rest if users[place] == user]
         assert len(set(mine)) <= 3
         assert max(mine.count(pair) for pair in set(mine)) <= 4
 

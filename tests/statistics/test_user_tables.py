@@ -22,8 +22,8 @@ def off(table):
     """By how many of its standard errors a run's count is off."""
     run = table.counter.start(InsecureNoise(3))
     run.add(np.repeat(np.random.default_rng(9).integers(0, CELLS, USERS), TIMES))
-    told = table.build_columns([run.estimate()], 0.95)[COUNT_MEASURE]
-    return abs(told.value[0, 0] - TRUTHS[table.kind]) / told.stddev[0, 0]
+    answer = table.build_columns([run.estimate()], 0.95)[COUNT_MEASURE]
+    return abs(answer.value[0, 0] - TRUTHS[table.kind]) / answer.stddev[0, 0]
 
 
 @pytest.mark.parametrize("kind", TABLES)

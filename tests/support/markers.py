@@ -44,7 +44,7 @@ LONG_MODULES = {
     "noise": ("statistical", "bounds entropy ephemeral grid sampler sums"),
     "panprivate": ("statistical", "continual_density ends_of_numbers table_estimates table_privacy taken_cells"),
     "postprocess": ("statistical", "add_up consistency monitor non_negative"),
-    "privacy": ("statistical", "conversions dearest ledger losses slack splits"),
+    "privacy": ("statistical", "conversions ledger losses slack splits worst_case"),
     "runtime": (
         "integration",
         "adaptive_pipelines adhoc_capacity adhoc_cpu adhoc_endings adhoc_releases alerts announced_intrusions answers "
@@ -66,7 +66,7 @@ LONG_MODULES = {
     "statistics": (
         "statistical",
         "columns contributions discovery distinct extremes local_frequency noises quantile range_count ratio "
-        "spread summary taken_vectors top_k value_tree",
+        "spread summary top_k totals value_tree",
     ),
     "store": ("integration", "seized_store store_damage"),
 }

@@ -276,9 +276,9 @@ class Run(ExclusiveState[S], Generic[S, R]):
         if refusal:
             raise TypeError(refusal)
         with self._exclusive() as state:
-            seen = self.mechanism.intrude(state, self.source)
+            shown = self.mechanism.intrude(state, self.source)
             self.intrusions += 1
-        return seen
+        return shown
 
     def rerandomize(self) -> None:
         """Replace open registers by the last release and fresh draws.

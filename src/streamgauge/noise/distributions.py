@@ -174,11 +174,11 @@ class DiscreteGaussian:
             return np.asarray(v * np.square(size) / 2, np.float64)
         c = np.rint(v * size)
         rest = size - c / v
-        beside = np.exp(np.multiply.outer(rest, NEIGHBOUR_OFFSETS) - NEIGHBOUR_OFFSETS**2 / (2 * v)).sum(axis=-1)
+        neighbours = np.exp(np.multiply.outer(rest, NEIGHBOUR_OFFSETS) - NEIGHBOUR_OFFSETS**2 / (2 * v)).sum(axis=-1)
         near = np.multiply.outer(np.where(c == 0, size, 0.0), POSITIVE_OFFSETS)
         risen = np.square(np.exp(near / 2 - POSITIVE_OFFSETS**2 / (4 * v)) * np.expm1(-near)).sum(axis=-1)
         theta = _theta_sum(self.parameter)
-        far = c * (size - c / (2 * v)) + np.log1p(beside) - log(theta)
+        far = c * (size - c / (2 * v)) + np.log1p(neighbours) - log(theta)
         return np.asarray(np.where(c == 0, np.log1p(risen / theta), far), np.float64)
 
     def tilted_transform(self, tilt: float, angle: Floats) -> Complex:
@@ -190,14 +190,14 @@ class DiscreteGaussian:
         v = float(self.parameter)
         if v >= 1:
             near = angle - 2 * pi * np.rint(angle / (2 * pi))
-            turns = [near + 2 * pi * m for m in (-1, 0, 1)]
-            dual = sum(np.exp(v * (1j * tilt * turn - turn**2 / 2)) for turn in turns)
+            rotations = [near + 2 * pi * m for m in (-1, 0, 1)]
+            dual = sum(np.exp(v * (1j * tilt * rotation - rotation**2 / 2)) for rotation in rotations)
             return np.asarray(dual / (1 + 2 * exp(-2 * pi * pi * v) * cos(2 * pi * v * tilt)), np.complex128)
         c = round(v * tilt)
         masses = [exp(j * (tilt - c / v) - j * j / (2 * v)) for j in range(-THETA_NEIGHBOURS, THETA_NEIGHBOURS + 1)]
-        turn, total = np.exp(1j * angle), np.zeros(np.shape(angle), np.complex128)
+        rotation, total = np.exp(1j * angle), np.zeros(np.shape(angle), np.complex128)
         for mass in reversed(masses):
-            total = total * turn + mass
+            total = total * rotation + mass
         return np.asarray(total * np.exp(1j * angle * (c - THETA_NEIGHBOURS)) / sum(masses))
 
 

@@ -170,9 +170,9 @@ def draw_chunk(table: SamplerTable, entropy: Entropy, out: Ints) -> Ints:
         more = secret(draw_bytes(entropy, 8 * len(slow)).view(np.uint64))
         more >>= np.uint64(16)
         word |= more
-        kept, values = _decide_slow_lanes(table, entropy, word, secret(wide[slow]))
+        accepted, values = _decide_slow_lanes(table, entropy, word, secret(wide[slow]))
         out[slow] = secret(values)
-    return slow[~kept]
+    return slow[~accepted]
 
 
 def _decide_slow_lanes(
@@ -187,17 +187,17 @@ def _decide_slow_lanes(
         values = table.buckets[place]
         values <<= table.partition.shift
         values += offset
-        kept = np.ones(len(word), np.bool_)
+        accepted = np.ones(len(word), np.bool_)
         wedge = np.flatnonzero(place >= table.partition.inner_count)
         if len(wedge):
             here = secret(place[wedge])
             here -= table.partition.inner_count
-            kept[wedge] = ~reject_wedge(table, entropy, here, secret(offset[wedge]))
+            accepted[wedge] = ~reject_wedge(table, entropy, here, secret(offset[wedge]))
     for lane in np.flatnonzero(~sure):
         value = resolve_draw(table.partition, int(word[lane]), int(offset[lane]), entropy)
-        kept[lane] = value is not None
+        accepted[lane] = value is not None
         values[lane] = value or 0
-    return kept, values
+    return accepted, values
 
 
 def reject_wedge(table: SamplerTable, entropy: Entropy, place: Ints, offset: Ints) -> npt.NDArray[np.bool_]:

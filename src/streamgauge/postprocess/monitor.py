@@ -273,10 +273,10 @@ class MonitorRun:
 
     def _feed_rows(self, rows: Floats) -> Alerts:
         monitor, side = self.monitor, KINDS[self.monitor.kind].side
-        seen, alerts = np.concatenate([self.tail, rows]), np.zeros(rows.shape, np.bool_)
-        self.tail = seen[max(0, len(seen) - monitor.window + 1) :].copy()
-        if len(seen) >= monitor.window:
+        window_sums, alerts = np.concatenate([self.tail, rows]), np.zeros(rows.shape, np.bool_)
+        self.tail = window_sums[max(0, len(window_sums) - monitor.window + 1) :].copy()
+        if len(window_sums) >= monitor.window:
             with np.errstate(over="ignore", invalid="ignore"):
-                full = side * monitor.quantity(seen) >= side * monitor.level
+                full = side * monitor.quantity(window_sums) >= side * monitor.level
             alerts[len(alerts) - len(full) :] = full
         return alerts

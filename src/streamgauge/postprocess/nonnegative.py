@@ -61,6 +61,6 @@ def project_to_simplex(bins: npt.NDArray[np.float64], total: npt.NDArray[np.floa
     place = np.arange(1, bins.shape[-1] + 1)
     remains = falling * place > np.cumsum(falling, axis=-1) - total
     number = np.maximum(remains.sum(axis=-1, keepdims=True), 1)
-    kept = np.where(place <= number, falling, 0.0)
-    shift = (kept.sum(axis=-1, keepdims=True) - total) / number
+    clipped = np.where(place <= number, falling, 0.0)
+    shift = (clipped.sum(axis=-1, keepdims=True) - total) / number
     return np.asarray(np.maximum(below - shift, 0.0))

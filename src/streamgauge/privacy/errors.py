@@ -41,10 +41,10 @@ class BudgetExceededError(PrivacyError):
         self.delta, self.delta_spent = delta, delta_spent
         until = "on" if last is None else f"to {last}"
         extra = f" and delta {format_rational(delta)}" if delta else ""
-        taken = f", delta {format_rational(delta_spent)} taken" if delta_spent else ""
+        spent_delta = f", delta {format_rational(delta_spent)} taken" if delta_spent else ""
         super().__init__(
             f"charge must be at most what is left of {allowed} from tick {first} {until}, "
-            f"got {requested}{extra} on top of {spent}{taken}"
+            f"got {requested}{extra} on top of {spent}{spent_delta}"
         )
 
     def __reduce__(self) -> tuple[type[BudgetExceededError], tuple[object, ...]]:

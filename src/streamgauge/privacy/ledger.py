@@ -314,9 +314,9 @@ class Ledger:
     def _build_error(self, charge: Charge) -> BudgetExceededError:
         steps, touching = charge.timeline.steps, charge.timeline.span
         requested = max(steps, key=lambda step: self._limit.restate(step.loss).amount).loss
-        taken = max(load.delta for load in self.find_loads(touching))
+        delta_spent = max(load.delta for load in self.find_loads(touching))
         return BudgetExceededError(
-            requested, self._compute_spent_loss(touching), self.budget, *touching, charge.delta, taken
+            requested, self._compute_spent_loss(touching), self.budget, *touching, charge.delta, delta_spent
         )
 
     def _enter(self, entry: Charge) -> None:

@@ -137,8 +137,8 @@ def _list_windows(terms: ChargeTerms, w: int, touching: Span) -> list[LossProfil
             between += [[_window_weight(term, start, w) for term in terms.all_terms] for start in inside]
         else:
             listed[i + 1 if falls else i] = False
-    kept = [amounts for amounts, is_listed in zip(found, listed, strict=True) if is_listed]
-    return [terms.build_profile(amounts) for amounts in kept + between] or [terms.build_profile(found[0])]
+    remaining = [amounts for amounts, is_listed in zip(found, listed, strict=True) if is_listed]
+    return [terms.build_profile(amounts) for amounts in remaining + between] or [terms.build_profile(found[0])]
 
 
 def _window_weight(term: LossTerm, start: int, w: int) -> Fraction:

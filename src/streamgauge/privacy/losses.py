@@ -358,9 +358,9 @@ def _parse_delta(value: Number) -> Fraction:
 
 
 def _reject_delta(budget: Pure | Zcdp, delta: Number) -> None:
-    taken = parse_nonnegative(delta, "delta")
-    if taken:
-        raise PrivacyError(f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(taken)}")
+    slack = parse_nonnegative(delta, "delta")
+    if slack:
+        raise PrivacyError(f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(slack)}")
 
 
 def _parse_share(value: Number) -> Fraction:

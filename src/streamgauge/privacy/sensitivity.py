@@ -73,7 +73,7 @@ def event_sensitivity(
         return Sensitivity(peak, peak * peak)
     if not value_decides:
         return Sensitivity(span, span * span)
-    within = max(peak, span)
+    inside = max(peak, span)
     if parse_whole(groups, "groups") == 1:
-        return Sensitivity(within, within * within)
-    return Sensitivity(2 * peak, max(within * within, 2 * peak * peak), 2)
+        return Sensitivity(inside, inside * inside)
+    return Sensitivity(2 * peak, max(inside * inside, 2 * peak * peak), 2)

@@ -127,13 +127,13 @@ class Timeline:
 
     def truncate(self, tick: int) -> "Timeline | None":
         """Return the timeline up to this tick; None if it had not begun."""
-        kept = [step for step in self.steps if step.first <= tick]
-        if not kept:
+        remaining = [step for step in self.steps if step.first <= tick]
+        if not remaining:
             return None
-        final = kept[-1]
+        final = remaining[-1]
         if final.last is None or final.last > tick:
-            kept[-1] = Step(final.first, tick, final.loss)
-        return Timeline(tuple(kept))
+            remaining[-1] = Step(final.first, tick, final.loss)
+        return Timeline(tuple(remaining))
 
     def to_term(self, limit: Pure | Zcdp, *, events: int, native: bool) -> LossTerm:
         """Return the timeline in the currency of `limit`, for so many events a tick.

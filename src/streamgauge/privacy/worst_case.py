@@ -94,8 +94,8 @@ def _sum_greedily(worth: Sequence[tuple[Fraction, float]], k: int) -> Fraction:
     """Return the most that k ticks are worth, where only so many have each worth."""
     total, left = Fraction(0), k
     for value, length in sorted(worth, reverse=True):
-        taken = int(min(length, left))
-        total, left = total + taken * value, left - taken
+        ticks = int(min(length, left))
+        total, left = total + ticks * value, left - ticks
     return total
 
 

@@ -204,11 +204,11 @@ class Domain:
         wrong = [label for label in known if type(label) not in (str, int, bool)]
         if wrong:
             raise ValueError(f"{name} must be text, whole numbers or truth values, got {wrong[0]!r}")
-        seen: set[Any] = set()
+        known_labels: set[Any] = set()
         for label in known:
-            if to_plain(label) in seen:
+            if to_plain(label) in known_labels:
                 raise ValueError(f"{name} must be distinct, got {label!r} twice")
-            seen.add(to_plain(label))
+            known_labels.add(to_plain(label))
         return cls(known)
 
     def __len__(self) -> int:
@@ -300,6 +300,6 @@ def sort_by_tick(events: EventColumns, ticks: Column, before: int, until: int) -
     """
     numbers, there = to_whole_numbers(ticks)
     rows = np.where(there, numbers, before) - before - 1
-    kept = np.flatnonzero((rows >= 0) & (rows < until - before))
-    kept = kept[np.argsort(rows[kept], kind="stable")]
-    return rows[kept], events.select(kept)
+    places = np.flatnonzero((rows >= 0) & (rows < until - before))
+    places = places[np.argsort(rows[places], kind="stable")]
+    return rows[places], events.select(places)

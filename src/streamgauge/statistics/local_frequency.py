@@ -105,9 +105,9 @@ class LocalFrequency:
         last = "the table once as much has come" if self.window == "running" else ""
         written = ", ".join(filter(None, ("commits write a tick's reports", last)))
         until = "the table is written" if self.ticks is None else "its window is over"
-        kept = f"a report takes {each:,} bytes in memory and in commits until {until}"
+        storage = f"a report takes {each:,} bytes in memory and in commits until {until}"
         table = f"its table of sums takes {size:,.1f} MB; {written}"
-        return (*([table] if size >= 1 else []), *([kept] if each > MAX_QUIET_REPORT_BYTES else []))
+        return (*([table] if size >= 1 else []), *([storage] if each > MAX_QUIET_REPORT_BYTES else []))
 
     def stddev(self, reports: float) -> float:
         """Return the standard error of a rare item, with `reports` spread evenly.

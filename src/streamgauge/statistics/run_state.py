@@ -46,7 +46,7 @@ class SavedRunState:
 
 def pack_run(statistic: "Statistic[Any]", identity: str, width: int, domain: Domain | None, state: RunState) -> bytes:
     counter = state.counter.save()
-    kept = SavedRunState(
+    saved_state = SavedRunState(
         to_octets(b"" if domain is None else json.dumps(domain.labels).encode()),
         to_octets(counter),
         to_octets(b"" if state.public is None else state.public.save()),
@@ -54,7 +54,7 @@ def pack_run(statistic: "Statistic[Any]", identity: str, width: int, domain: Dom
         None if state.users is None else state.users.to_saved(),
     )
     try:
-        return pack(identity, width, state.counter.record, kept)
+        return pack(identity, width, state.counter.record, saved_state)
     finally:
         wipe(counter)
 
@@ -67,14 +67,14 @@ def unpack_run(statistic: "Statistic[Any]", saved: bytes, noise: Noise | None) -
         users = UserContributions.from_unit(statistic.unit).to_saved() if statistic.bounds_users else None
         return SavedRunState(none, none, none, statistic.pack_memory(statistic.initial_memory(width)), users)
 
-    width, _, kept = unpack(saved, statistic.identity(), blank, repr(statistic))
-    if list_types(kept.memory) != list_types(blank(width).memory):
+    width, _, saved_state = unpack(saved, statistic.identity(), blank, repr(statistic))
+    if list_types(saved_state.memory) != list_types(blank(width).memory):
         raise InvalidSaveError(WRONG_STATE_MESSAGE)
-    domain = parse_labels(kept.labels.tobytes(), width)
+    domain = parse_labels(saved_state.labels.tobytes(), width)
     try:
         with WipedArrays() as secret:
-            secret(kept.counter)
-            return width, domain, _restore_state(statistic, width, kept, noise)
+            secret(saved_state.counter)
+            return width, domain, _restore_state(statistic, width, saved_state, noise)
     except InvalidSaveError:
         raise
     except (ArithmeticError, LookupError, MemoryError, TypeError, ValueError):

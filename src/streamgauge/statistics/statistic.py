@@ -264,8 +264,8 @@ class Statistic(ABC, Generic[R]):
         there = np.cumsum(vector != 0) <= self.tick_sensitivity.coordinates
         sizes = np.minimum(np.abs(np.maximum(vector, -(2**62))), most).astype(object) * there
         used = np.cumsum(sizes) - sizes
-        kept = np.minimum(sizes, np.maximum(most - used, 0)).astype(np.int64)
-        signed: Ints = kept * np.sign(vector)
+        clipped = np.minimum(sizes, np.maximum(most - used, 0)).astype(np.int64)
+        signed: Ints = clipped * np.sign(vector)
         return signed
 
     @property
@@ -295,13 +295,13 @@ class Statistic(ABC, Generic[R]):
         """
         if self.mechanism is not None:
             return build_configured_counter(self, to_config(self.mechanism), loss)
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "unit": self.counter_unit,
             "pan_private": self.pan_private,
             "bound": self.tick_sensitivity,
         }
-        asked |= {"open_ticks": True} if self.open_ticks else {}
-        return choose(loss, horizon=self.horizon, window=self.window, **asked)
+        settings |= {"open_ticks": True} if self.open_ticks else {}
+        return choose(loss, horizon=self.horizon, window=self.window, **settings)
 
     @property
     def grid(self) -> Grid | None:

@@ -55,8 +55,8 @@ class UserContributions:
         if not known:
             return np.zeros(0, np.int64)
         allowed = np.array([self._count_tick(user) for user in known], np.bool_)
-        kept = (rank_within_code(codes) < self.unit.max_events_per_tick) & (codes >= 0) & allowed[codes]
-        return np.flatnonzero(kept)
+        admitted = (rank_by_code(codes) < self.unit.max_events_per_tick) & (codes >= 0) & allowed[codes]
+        return np.flatnonzero(admitted)
 
     def _count_tick(self, user: bytes) -> bool:
         """Count a tick of this user, if one is left."""
@@ -122,7 +122,7 @@ def _uuid_to_bytes(user: Any) -> bytes:
         return b""
 
 
-def rank_within_code(codes: Ints) -> Ints:
+def rank_by_code(codes: Ints) -> Ints:
     """Return the number of earlier items with the same code."""
     order = np.argsort(codes, kind="stable")
     ordered = codes[order]

@@ -77,17 +77,17 @@ class UserTableStatistic:
         """Claim of the table."""
         if not isinstance(self.loss, Pure):
             raise ValueError(f"loss must be Pure for a table of users, got {self.loss!r}")
-        asked: dict[str, Any] = {
+        settings: dict[str, Any] = {
             "universe": self.universe,
             "releases": self.horizon,
             "intrusions": self.intrusions,
             "hashed": HASHED_BEFORE if self.hashed else False,
         }
         if self.kind == "heavy_fraction":
-            return HeavyFraction(self.loss, at_least=self.visits, **asked)
+            return HeavyFraction(self.loss, at_least=self.visits, **settings)
         if self.kind == "cropped_mean":
-            return CroppedMean(self.loss, limit=self.visits, **asked)
-        return Density(self.loss, **asked)
+            return CroppedMean(self.loss, limit=self.visits, **settings)
+        return Density(self.loss, **settings)
 
     @property
     def visits_to_count(self) -> int:

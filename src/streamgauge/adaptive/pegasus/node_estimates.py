@@ -14,7 +14,7 @@ for each node of the level above, since all its children share them.
 Estimates: least squares over the tree weigh each node by the number of readings behind its estimate, and a guess has
 next to no weight. Then each node that was read throughout is brought to at most MAX standard errors from the sum of
 its readings, unless a node above prevents that, and to at least `lowest`, with children that still add up
-(`fit_within_bounds`). So smoothing may reduce the noise of a window, and adds no more than that to it.
+(`fit_to_bounds`). So smoothing may reduce the noise of a window, and adds no more than that to it.
 
 Bounds: first, from the leaves upwards, bounds of a node are cut to the sums of its children's, so that the children
 can add up to it. If both contradict, its own stay: of many bounds that hold by themselves some do not, and their
@@ -161,15 +161,13 @@ class NodeErrorBound:
 UNBOUNDED = 2.0**100  # a bound that is none; its slack is shared evenly
 
 
-def fit_within_bounds(
-    hierarchy: Hierarchy, values: Floats, low: Floats, high: Floats, lowest: float = -np.inf
-) -> Floats:
+def fit_to_bounds(hierarchy: Hierarchy, values: Floats, low: Floats, high: Floats, lowest: float = -np.inf) -> Floats:
     """Bring values (nodes,) that add up between bounds.
 
     If bounds contradict, those above win.
 
     >>> tree = Hierarchy([None, 0, 0])
-    >>> fit_within_bounds(tree, np.array([12.0, 9.0, 7.0]), np.array([0.0, 0.0, 6.0]), np.array([99.0, 20.0, 8.0]))
+    >>> fit_to_bounds(tree, np.array([12.0, 9.0, 7.0]), np.array([0.0, 0.0, 6.0]), np.array([99.0, 20.0, 8.0]))
     array([12. ,  5.4,  6.6])
     """
     nodes, least, most = (np.clip(each, -UNBOUNDED, UNBOUNDED)[hierarchy.order] for each in (values, low, high))
@@ -328,7 +326,7 @@ class NodeEstimator:
         low, high = self.compute_bounds(readings, ticks)
         if not consistent:
             return np.clip(readings.value, low, high)
-        return fit_within_bounds(self.hierarchy, self.fit_consistent(readings, ticks), low, high, self.lowest)
+        return fit_to_bounds(self.hierarchy, self.fit_consistent(readings, ticks), low, high, self.lowest)
 
     def fit_consistent(self, level: LevelReadings, ticks: int) -> Floats:
         """Return the least squares fit.

@@ -223,10 +223,10 @@ class CascadingBuffers(AdaptiveMechanism[State]):
             self._begin_buffers(state, level, groups, noise)
         state.count[groups] += message + self.distribution.draw(noise, len(groups))
         state.draws_inside[-1, groups] += draws + 1
-        held = state.buffers.sum(axis=0)
-        value = state.count + shrink_noise(held, state.draws_inside[:-1].sum(axis=0) * self.distribution.variance)
+        buffered = state.buffers.sum(axis=0)
+        value = state.count + shrink_noise(buffered, state.draws_inside[:-1].sum(axis=0) * self.distribution.variance)
         bar = CascadeErrorBound(state.draws_inside.copy(), state.passed_on + 1, self.distribution)
-        return AdaptiveRelease(value, (state.count + held).astype(np.float64), (bar,))
+        return AdaptiveRelease(value, (state.count + buffered).astype(np.float64), (bar,))
 
     def _begin_buffers(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
         state.accumulators[level, groups] = self._draw_accumulators(1, len(groups), noise)[0]

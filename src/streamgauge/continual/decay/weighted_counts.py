@@ -117,9 +117,9 @@ class WeightedCounts(BoundedSettings, LinearMechanism[State]):
         k, half = self.tree.branching, self.tree.max_digit
         for size in (k**level for level in range(self.tree.levels)):
             begin = -(self.tree.offset % (k * size))
-            taken = [(0, units) for units in range(1, half + 1)]
+            subtracted = [(0, units) for units in range(1, half + 1)]
             added = [(units, k - units) for units in range(half + 1, k)]
-            for after, length in taken + added:
+            for after, length in subtracted + added:
                 first = begin + after * size
                 yield first + (first < 1) * k * size, length * size, k * size
 

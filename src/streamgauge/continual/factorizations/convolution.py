@@ -159,21 +159,21 @@ class Convolution:
         start = before * half - first
         padded.reshape(-1, width)[start : start + ticks] = values - values // prime * prime
         shaped = np.moveaxis(padded, 2, 1).reshape(before + blocks, width, radix // 2, radix, radix)
-        turn = load_transform(prime, radix)
-        spectra = [turn.forward(block) for block in shaped]
+        transform = load_transform(prime, radix)
+        spectra = [transform.forward(block) for block in shaped]
         segments = self._load_segments(prime, radix, before + blocks)
         out = np.empty((blocks, half, width))
         for j in range(blocks):
             total = sum_products(spectra[before + j :: -1], segments, prime)
-            out[j] = turn.backward(total).reshape(width, half).T
+            out[j] = transform.backward(total).reshape(width, half).T
         return out.reshape(-1, width)[: ticks - first]
 
     def _load_segments(self, prime: int, radix: int, count: int) -> list[Floats]:
         """Transformed segments; number d has the coefficients from (d - 1) B + 1 to (d + 1) B - 1."""
         half = radix**3 // 2
-        kept = self._cached_segments.get((prime, radix), [])
+        cached = self._cached_segments.get((prime, radix), [])
         needed = min(count, -(-len(self.coefficients) // half) + 1)
-        known = kept + [self._build_segment(prime, radix, lag) for lag in range(len(kept), needed)]
+        known = cached + [self._build_segment(prime, radix, lag) for lag in range(len(cached), needed)]
         if len(known) * half <= MAX_CACHED_POINTS:
             self._cached_segments[prime, radix] = known
         return known

@@ -249,8 +249,8 @@ def _correlate_group(encoder: Encoder, buffers: NoiseBuffers, draws: Ints, group
     whole, rest = buffers.whole[:, group].tolist(), buffers.rest[:, group].tolist()
     fixed = [(v << term.rate_bits) + f for term, v, f in zip(terms, whole, rest, strict=True)]
     plain = all(term.rate_top == 1 for term in terms)
-    turn = _correlate_draws if plain else _correlate_draws_with_rates
-    draws[:, group] = turn(encoder, fixed, whole, draws[:, group].tolist())
+    correlate_draws = _correlate_draws if plain else _correlate_draws_with_rates
+    draws[:, group] = correlate_draws(encoder, fixed, whole, draws[:, group].tolist())
     buffers.whole[:, group] = whole
     buffers.rest[:, group] = [f - (v << t.rate_bits) for f, v, t in zip(fixed, whole, terms, strict=True)]
 

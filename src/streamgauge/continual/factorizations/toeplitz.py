@@ -231,8 +231,8 @@ def build_noise_sum(weights: Floats, distribution: Distribution) -> NoiseSum:
     draw is convex in the square of its weight.
     """
     ordered = np.sort(np.abs(weights))[::-1]
-    kept, rest = ordered[:MAX_SINGLE_WEIGHTS], ordered[MAX_SINGLE_WEIGHTS:]
-    terms = [Term(1, float(weight), distribution) for weight in kept]
+    single, rest = ordered[:MAX_SINGLE_WEIGHTS], ordered[MAX_SINGLE_WEIGHTS:]
+    terms = [Term(1, float(weight), distribution) for weight in single]
     if not len(rest) or not rest[0]:
         return NoiseSum(tuple(terms))
     marks = np.geomspace(rest[0], max(rest[-1], rest[0] * 2.0**-40), WEIGHT_RANGES + 1)

@@ -256,12 +256,12 @@ class Hybrid(Settings, LinearMechanism[State]):
         _, begin, length = self.epoch(state.tick + 1)
         state.open_sum += self.distribution.draw(noise, len(state.open_sum))
         inner = self.counter(begin, length).intrude(state.inner, noise)
-        seen = State(
+        shown = State(
             state.tick, state.past_release.copy(), state.open_sum.copy(), inner, state.past_draws, state.open_draws
         )
         state.open_sum += self.distribution.draw(noise, len(state.open_sum))
         state.open_draws += 2
-        return seen
+        return shown
 
     def memory(self) -> int:
         """Return the most of all epochs up to the horizon or, without one, up to tick 2^20."""

@@ -111,8 +111,8 @@ class SmoothBinary(BoundedSettings, LinearMechanism[State]):
         state.tick += 1
         state.name = ripple | ((1 << (count - 1)) - 1)
         state.total += values
-        kept = self.one_count - count
-        for one, draw in enumerate(draws, kept):
+        unchanged = self.one_count - count
+        for one, draw in enumerate(draws, unchanged):
             np.add(state.noises[one], draw, out=state.noises[one + 1])
         release: Ints = state.total + state.noises[-1]
         return release

@@ -172,15 +172,15 @@ class SubtractiveTree(BoundedSettings, LinearMechanism[State]):
     def _feed_level(self, state: State, level: int, draws: Ints, *, first: Ints, wrapped: Ints, before: Ints) -> Ints:
         """Return one level's part of the release, now and after each digit change."""
         own = first + level * self.max_digit
-        taken = draws[own[wrapped][:, None] + np.arange(self.max_digit)]
-        ahead = np.concatenate([state.returned_blocks[level][None], taken])
+        returned_draws = draws[own[wrapped][:, None] + np.arange(self.max_digit)]
+        ahead = np.concatenate([state.returned_blocks[level][None], returned_draws])
         cycle = np.cumsum(wrapped)
         moves = np.zeros((len(own), draws.shape[1]), np.int64)
         fresh, back = ~wrapped & (before >= 0), ~wrapped & (before < 0)
         moves[fresh] = draws[own[fresh]]
         moves[back] = ahead[cycle[back], before[back] + self.max_digit]
         sums = np.cumsum(moves, axis=0)
-        bases = np.concatenate([state.noises[level][None], -taken.sum(axis=1) - sums[wrapped]])
+        bases = np.concatenate([state.noises[level][None], -returned_draws.sum(axis=1) - sums[wrapped]])
         state.returned_blocks[level] = ahead[-1]
         given = before[back & (cycle == cycle[-1])] if len(cycle) else before
         state.returned_blocks[level, given + self.max_digit] = 0

@@ -285,9 +285,9 @@ class Tree(LinearMechanism[State]):
         if self.intrusion_refusal():
             return super().intrude(state, noise)
         self._add_register_noise(state, noise)
-        seen = deepcopy(state)
+        shown = deepcopy(state)
         self._add_register_noise(state, noise)
-        return seen
+        return shown
 
     def rerandomize(self, state: State, noise: Noise) -> None:
         if not self.open_ticks:

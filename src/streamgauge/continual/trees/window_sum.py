@@ -233,10 +233,10 @@ class WindowSum(Settings, LinearMechanism[State]):
         """Return Q from the oldest stored block of S to the newest closed one."""
         span, closed = self.tiling.span, len(ends) - 1
         whole = [sums[: closed * span // self.branching**i] for i, sums in enumerate(nodes)]
-        turn = state.tick // span % self.tiling.slots
-        old, new = np.roll(state.tails, -turn * span, axis=0), self.tiling.from_ends(whole, ends)[:-1]
+        offset = state.tick // span % self.tiling.slots
+        old, new = np.roll(state.tails, -offset * span, axis=0), self.tiling.from_ends(whole, ends)[:-1]
         tails = np.concatenate([old, new])
-        state.tails = np.roll(tails[closed * span :], (turn + closed) * span, axis=0)
+        state.tails = np.roll(tails[closed * span :], (offset + closed) * span, axis=0)
         return tails
 
     def _draw_sums(self, state: State, block: Ints, noise: Noise) -> list[Ints]:
@@ -305,10 +305,10 @@ class WindowSum(Settings, LinearMechanism[State]):
         if not self.pan_private:
             return super().intrude(state, noise)
         self._add_register_noise(state.open_sums, noise)
-        seen = deepcopy(state)
+        shown = deepcopy(state)
         self._add_register_noise(state.open_sums, noise)
         state.intrusions = np.append(state.intrusions, state.tick)
-        return seen
+        return shown
 
     def rerandomize(self, state: State, noise: Noise) -> None:
         if not self.open_ticks:

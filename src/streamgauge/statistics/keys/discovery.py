@@ -98,8 +98,8 @@ class KeyExposure:
         if span is None:
             return cls(keys * worlds, most, events, None if horizon is None else keys * worlds * horizon)
         pairs = span * min(events, keys * ticks)
-        within = min(pairs, keys * horizon) if horizon else pairs
-        return cls(keys * worlds, min(most, unit.events * min(ticks, span)), events, within * worlds)
+        bounded = min(pairs, keys * horizon) if horizon else pairs
+        return cls(keys * worlds, min(most, unit.events * min(ticks, span)), events, bounded * worlds)
 
     def delta_share(self, delta: Fraction, tick: int) -> Fraction:
         """Return the part of delta that one pair at `tick` may spend."""
@@ -151,9 +151,9 @@ def upper_noise_quantile(noise: NoiseSum, share: Fraction) -> float:
 
     The law is symmetric, so the share is half of the mass outside of a half width.
     """
-    asked = 2 * min(share, Fraction(1, 4)) / ROUNDING_MARGIN
-    parts = int(1 / asked)
-    return noise.simultaneous_half_width(float(1 - asked * parts), parts)
+    outside = 2 * min(share, Fraction(1, 4)) / ROUNDING_MARGIN
+    parts = int(1 / outside)
+    return noise.simultaneous_half_width(float(1 - outside * parts), parts)
 
 
 UNBOUNDED_EVENTS = 2**62
@@ -186,11 +186,11 @@ class KeyContributions:
         codes, names = encode_users(users)
         digests = [self._digest(name) for name in names]
         events = zip(codes.tolist(), keys.tolist(), groups.tolist(), strict=True)
-        kept = (
+        admitted = (
             code >= 0 and key is not None and self._count_event(digests[code], key, group)
             for code, key, group in events
         )
-        return np.flatnonzero(np.fromiter(kept, np.bool_, len(codes)))
+        return np.flatnonzero(np.fromiter(admitted, np.bool_, len(codes)))
 
     def _count_event(self, user: bytes, key: Key, group: int) -> bool:
         """Count one event of this user for this key, if the bounds allow it."""
@@ -284,8 +284,8 @@ class KeyTable:
 
         In a sliding window, any event there suffices.
         """
-        came, seen = self.facts[COUNT_ROW], self.facts[LAST_TICK_ROW]
-        recent = came > 0 if span in (None, 1) else seen > max(0, self.tick - (span or 0))
+        came, last_ticks = self.facts[COUNT_ROW], self.facts[LAST_TICK_ROW]
+        recent = came > 0 if span in (None, 1) else last_ticks > max(0, self.tick - (span or 0))
         return np.asarray((came >= least) & recent, np.bool_)
 
     def publish(self, columns: Bools) -> None:

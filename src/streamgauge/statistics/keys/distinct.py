@@ -49,7 +49,7 @@ from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, EventColumns, to_whole_numbers
 from streamgauge.statistics.keys.hash_cells import HashCells
 from streamgauge.statistics.statistic import MAX_VECTOR_PLACES, Increments, NoisySums, Statistic, unit_sensitivity
-from streamgauge.statistics.user_bounds import rank_within_code
+from streamgauge.statistics.user_bounds import rank_by_code
 from streamgauge.statistics.validation import require_declared
 
 MAX_BITMAP_BITS = 2**36  # bits, one for every user and group
@@ -186,7 +186,7 @@ class Distinct(Statistic[Estimate]):
         if not isinstance(self.unit, User):
             return events
         before = memory.count_groups(users[events]) if self.remembers_users else 0
-        return events[rank_within_code(users[events]) + before < self.max_groups]
+        return events[rank_by_code(users[events]) + before < self.max_groups]
 
     def release(self, sums: NoisySums) -> Estimate:
         counts = build_linear_estimate(sums.sums, sums.noises, 1.0)

@@ -161,9 +161,9 @@ class TopK(Statistic[Ranking]):
     def selection(self) -> KeySelection:
         """Counter and delta of the thresholds, by the lower threshold at the end."""
         found, refusals = [], []
-        for kept, rest in self.loss_splits:
+        for counter_loss, rest in self.loss_splits:
             try:
-                found.append(KeySelection(self.build_counter(kept), rest, self.exposure, self.at_least))
+                found.append(KeySelection(self.build_counter(counter_loss), rest, self.exposure, self.at_least))
             except ValueError as refusal:
                 refusals.append(refusal)
         if not found:
@@ -192,11 +192,11 @@ class TopK(Statistic[Ranking]):
         """
         if self.domain is not None or self.mechanism is not None:
             return require_linear(super().build_counter(loss), type(self).__name__)
-        asked: dict[str, Any] = {"unit": self.counter_unit, "bound": self.tick_sensitivity}
-        found = compare(loss, horizon=self.horizon, window=self.window, **asked)
+        settings: dict[str, Any] = {"unit": self.counter_unit, "bound": self.tick_sensitivity}
+        found = compare(loss, horizon=self.horizon, window=self.window, **settings)
         made = [c.mechanism for c in found.candidates if c.mechanism is not None and not c.refusal]
         if self.horizon is None and self.window == "running":
-            made.append(Hybrid(loss, inner=Kary, **asked))
+            made.append(Hybrid(loss, inner=Kary, **settings))
         short = self.horizon is not None and self.horizon <= MAX_FED_ZERO_TICKS
         cheap = [mechanism for mechanism in made if short or mechanism.cheap_zero_state]
         return min(cheap, key=lambda mechanism: mechanism.rmse(found.ticks), default=found.best)

@@ -430,8 +430,8 @@ class _EndSearch:
         noise, sn = squares.noise(m), squares.sums.count_stddev
         y = np.fmax(squares.sums.count - 1.0, np.maximum(self.calibration.count_floor * sn, 1.0))
         raised = np.where(sn > 0.0, noise.covariance / np.square(sn) * (y - squares.sums.count + 1.0), 0.0)
-        taken = np.maximum(own - np.square(pull / residual), 0.0) / self._floor_count(self.calibration.bias_floor)
-        return squares.squares_about(m) + raised + self.calibration.bias * taken, y, noise
+        bias = np.maximum(own - np.square(pull / residual), 0.0) / self._floor_count(self.calibration.bias_floor)
+        return squares.squares_about(m) + raised + self.calibration.bias * bias, y, noise
 
     def _allowed_stddevs(self, end: IntervalEnd, tails: Floats) -> Floats:
         """Return the standard deviations of noise to allow."""

@@ -253,8 +253,8 @@ def pick_edges(widths: Floats, edges: Ints) -> Floats:
 
 def pick_group_edges(ranks: Floats, edges: Ints) -> Floats:
     """Return the same for (ticks, edges, width)."""
-    taken: Floats = np.take_along_axis(ranks, edges[:, None], axis=1)[:, 0]
-    return taken
+    picked: Floats = np.take_along_axis(ranks, edges[:, None], axis=1)[:, 0]
+    return picked
 
 
 @dataclass(slots=True)

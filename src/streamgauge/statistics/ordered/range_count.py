@@ -82,13 +82,13 @@ class AxisSpace:
         """Return the bounds of a box by axis; reject unknown and repeated names."""
         if box is not None and not isinstance(box, Mapping):
             raise ValueError(f"box must be a mapping of names to pairs (from, to), got {box!r}")
-        asked = {**(box or {}), **bounds}
-        if len(asked) < len(box or {}) + len(bounds):
+        requested = {**(box or {}), **bounds}
+        if len(requested) < len(box or {}) + len(bounds):
             twice = next(name for name in bounds if name in (box or {}))
             raise ValueError(f"bounds must be given once for each axis, got {twice!r} twice")
-        for name in asked:
+        for name in requested:
             self.find_axis(name)
-        return asked
+        return requested
 
     def find_axis(self, name: str) -> int:
         """Return the index of the axis of this name."""
@@ -149,14 +149,14 @@ class RangeRelease:
         if axis is None and len(self.space.axes) > 1:
             raise ValueError(f"axis must be one of {', '.join(map(repr, self.space.names))}, got None")
         place = 0 if axis is None else self.space.find_axis(axis)
-        name, kept = self.space.axes[place]
+        name, own_axis = self.space.axes[place]
         if name in box:
             raise ValueError(f"bounds must be on other axes than {name!r}, got {box[name]!r} on it")
         blocks = dict(enumerate(self.space.find_blocks(box)))
         del blocks[place]
         size = prod(len(nodes) for nodes, _ in blocks.values())
         noises = [add_blocks(noise, [(size, 1)]) for noise in self.noises]
-        return AxisProfile(kept, self.space.trees[place], self._contract_blocks(blocks), noises)
+        return AxisProfile(own_axis, self.space.trees[place], self._contract_blocks(blocks), noises)
 
     def select_tick(self, row: int) -> "RangeRelease":
         """Return the release of one of several ticks."""

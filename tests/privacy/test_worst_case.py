@@ -55,7 +55,7 @@ def every_window(w: int, touching: tuple[int, int | None]) -> list[range]:
 
 @law
 @given(timelines, st.sampled_from([1, 2]), st.integers(1, 6), st.integers(1, 6), st.none() | st.integers(0, 6))
-def test_the_dearest_window_is_the_enumerated_one(
+def test_worst_case_window_equals_enumeration(
     charged: list[LossTerm], power: int, w: int, first: int, more: int | None
 ) -> None:
     touching = (first, None if more is None else first + more)
@@ -72,21 +72,21 @@ def test_a_window_of_one_tick_is_a_tick(charged: list[LossTerm], power: int) -> 
 
 @law
 @given(st.lists(terms(native=False), max_size=4), st.integers(1, 4))
-def test_the_dearest_set_of_pure_charges_is_the_enumerated_one(charged: list[LossTerm], k: int) -> None:
+def test_worst_case_set_of_pure_charges_equals_enumeration(charged: list[LossTerm], k: int) -> None:
     enumerated = max(total(charged, chosen, 1) for chosen in combinations(range(1, LAST + k + 1), k))
     assert worst_case_set(charged, 1, k) == enumerated
 
 
 @law
 @given(st.lists(terms(native=True), max_size=6), st.integers(1, 4))
-def test_native_charges_cost_whoever_touches_them_once(charged: list[LossTerm], k: int) -> None:
+def test_native_charges_cost_each_touching_unit_once(charged: list[LossTerm], k: int) -> None:
     enumerated = max(total(charged, chosen, 2) for chosen in combinations(range(1, LAST + k + 1), k))
     assert worst_case_set(charged, 2, k) == enumerated
 
 
 @law
 @given(timelines, st.sampled_from([1, 2]), st.integers(1, 3), st.sampled_from([0, 64]))
-def test_the_dearest_set_is_never_below_enumeration_nor_above_the_group_bound(
+def test_worst_case_set_lies_between_enumeration_and_group_bound(
     charged: list[LossTerm], power: int, k: int, limit: int
 ) -> None:
     enumerated = max(total(charged, chosen, power) for chosen in combinations(range(1, LAST + k + 1), k))
@@ -99,9 +99,7 @@ def test_the_dearest_set_is_never_below_enumeration_nor_above_the_group_bound(
 
 @law
 @given(costs, st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(1, 5))
-def test_the_dearest_set_is_exact_where_one_release_or_all_of_them_hold_the_unit(
-    peak: Fraction, lengths: list[int], k: int
-) -> None:
+def test_worst_case_set_is_exact_for_one_or_all_releases(peak: Fraction, lengths: list[int], k: int) -> None:
     charged, start = [], 1
     for length in lengths:
         charged.append(LossTerm(peak, (TickWeight(start, start + length - 1, Fraction(1)),)))
@@ -114,7 +112,7 @@ def test_the_dearest_set_is_exact_where_one_release_or_all_of_them_hold_the_unit
 
 @law
 @given(st.lists(terms(native=False), min_size=1, max_size=4), st.integers(1, 4))
-def test_the_dearest_set_is_exact_where_the_dearest_tick_lasts(charged: list[LossTerm], k: int) -> None:
+def test_worst_case_set_is_exact_if_the_worst_tick_lasts(charged: list[LossTerm], k: int) -> None:
     everywhere = LossTerm(Fraction(5), (TickWeight(1, 100, Fraction(1)),))
     for_ever = [LossTerm(t.peak, (TickWeight(t.first, None, Fraction(1)),)) for t in charged]
     assert worst_case_set([everywhere, *for_ever], 2, k) == k * k * total([everywhere, *for_ever], [LAST], 2)

@@ -33,11 +33,9 @@ def test_counters_keep_the_loss_and_thresholds_take_the_delta(loss: Any, window:
 
 def test_it_is_the_pure_way_of_an_approximate_loss() -> None:
     """Whose thresholds take all of delta, too."""
-    beside, within = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9), TopK(sg.Approx(1, DELTA), k=1, horizon=9)
-    assert within.native_charge == beside.native_charge
-    assert [within.selection.threshold(t) for t in range(1, 10)] == [
-        beside.selection.threshold(t) for t in range(1, 10)
-    ]
+    extra, inside = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9), TopK(sg.Approx(1, DELTA), k=1, horizon=9)
+    assert inside.native_charge == extra.native_charge
+    assert [inside.selection.threshold(t) for t in range(1, 10)] == [extra.selection.threshold(t) for t in range(1, 10)]
 
 
 def test_a_lower_threshold_is_caught_by_the_exact_tail() -> None:

@@ -25,7 +25,7 @@ class Inner:
 
 @dataclass
 class Counted:
-    seen: int
+    total: int
     name: str
     sums: Ints
     inner: Inner
@@ -40,16 +40,16 @@ def blank(width: int) -> Counted:
 class Counting(ExclusiveState[Counted]):
     def add(self, amount: int) -> int:
         with self._exclusive(lambda state: refuse_after(state, 2)) as state:
-            state.seen += 1
-            return state.seen // amount
+            state.total += 1
+            return state.total // amount
 
-    def seen(self) -> int:
+    def total(self) -> int:
         with self._locked() as state:
-            return state.seen
+            return state.total
 
 
 def refuse_after(state: Counted, most: int) -> None:
-    if state.seen >= most:
+    if state.total >= most:
         raise ValueError("seen must be at most 2, got 3")
 
 
@@ -58,11 +58,11 @@ def test_a_refusal_changes_nothing_and_a_failure_is_for_good() -> None:
     assert [counting.add(1), counting.add(1)] == [1, 2]
     with pytest.raises(ValueError, match=r"^seen must be"):
         counting.add(1)
-    assert counting.seen() == 2
+    assert counting.total() == 2
     failing = Counting(blank(1))
     with pytest.raises(ZeroDivisionError):
         failing.add(0)
-    for act in (failing.seen, lambda: failing.add(1)):
+    for act in (failing.total, lambda: failing.add(1)):
         with pytest.raises(RunFailedError, match=r"^run must be whole to continue, got one whose last step failed$"):
             act()
 
@@ -72,18 +72,18 @@ def test_it_is_not_copied_pickled_or_forked() -> None:
     for act in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match=r"^a run must not be"):
             act(counting)
-    assert forked(partial(check_refused_in_child, counting.seen)) == 0
+    assert forked(partial(check_refused_in_child, counting.total)) == 0
 
 
-def held(width: int = 2) -> Counted:
+def build_state(width: int = 2) -> Counted:
     inner = Inner(np.arange(3)[:, None], np.arange(8 * width).reshape(4, 2 * width))
     return Counted(7, "a", np.arange(width), inner, np.array([5, 6, 7]))
 
 
 def test_a_state_without_a_mechanism_is_packed_and_unpacked() -> None:
-    width, record, state = unpack(pack("claim", 2, {"saves": 1}, held()), "claim", blank)
-    assert (width, record, state.seen, state.name) == (2, {"saves": 1}, 7, "a")
-    for one, two in zip(arrays(state), arrays(held()), strict=True):
+    width, record, state = unpack(pack("claim", 2, {"saves": 1}, build_state()), "claim", blank)
+    assert (width, record, state.total, state.name) == (2, {"saves": 1}, 7, "a")
+    for one, two in zip(arrays(state), arrays(build_state()), strict=True):
         np.testing.assert_array_equal(one, two)
 
 
@@ -102,12 +102,12 @@ def arrays(state: Counted) -> list[np.ndarray]:
 )
 def test_another_claims_or_width_is_refused(identity: str, width: int, words: str) -> None:
     with pytest.raises(InvalidSaveError, match=f"^{words}$"):
-        unpack(pack("claim", width, {}, held()), identity, blank)
+        unpack(pack("claim", width, {}, build_state()), identity, blank)
 
 
-@pytest.mark.parametrize("part", ["sums", "inner", "seen", "moments"])
+@pytest.mark.parametrize("part", ["sums", "inner", "total", "moments"])
 def test_a_part_of_another_kind_is_refused(part: str) -> None:
-    wrong: Any = held()
+    wrong: Any = build_state()
     setattr(wrong, part, "nothing of the kind")
     with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
         unpack(pack("claim", 2, {}, wrong), "claim", blank)

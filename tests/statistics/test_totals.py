@@ -32,7 +32,7 @@ def test_what_cannot_be_cut_is_refused_and_the_run_goes_on() -> None:
     run.step([0.5])
 
 
-def test_public_counts_are_taken_along() -> None:
+def test_public_counts_are_processed_too() -> None:
     made = Mean(sg.Pure(1), lower=0, upper=10, step=1, horizon=9, public_counts=True, unit=sg.Event(replace=True))
     totals, counts = np.array([[[30, 6]], [[10, 0]], [[-40, -6]]]), np.array([[5, 1], [4, 0], [9, 1]])
     one, two = made.start(2, InsecureNoise(1)), made.start(2, InsecureNoise(1))
@@ -79,13 +79,13 @@ def test_vectors_are_whole_numbers_modulo_two_to_the_64th() -> None:
         run.feed_totals(np.ones((1, 2)))
 
 
-def held(made: Any, values: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
+def state(made: Any, values: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
     """How often each interval of a release holds the true number, at the last of three ticks."""
     totals = np.zeros((3, made.channels, runs), np.int64)
     totals[0] = made.compute_totals(values)[:, None]
-    told = made.start(runs, InsecureNoise(2)).feed_totals(totals).columns(confidence)
+    answer = made.start(runs, InsecureNoise(2)).feed_totals(totals).columns(confidence)
     truth = {"min": values.min(), "max": values.max(), "0": np.sort(values)[len(values) // 2]}
-    columns = {name: (column.low[-1], column.high[-1]) for name, column in told.items()}
+    columns = {name: (column.low[-1], column.high[-1]) for name, column in answer.items()}
     inside = [((low <= truth[name]) & (truth[name] <= high)).mean() for name, (low, high) in columns.items()]
     length = [(high - low).mean() for low, high in columns.values()]
     return np.array(inside), np.array(length)
@@ -97,7 +97,7 @@ def test_the_bounds_of_extremes_hold_and_tell_something(loss: Any, window: str) 
     values = np.random.default_rng(1).normal(30, 4, 3000).clip(0.5, 63.5)
     made = Extremes(loss, lower=0, upper=64, step=1, horizon=20, window=window)
     for confidence in (0.5, 0.95, 0.99, 0.9999):
-        inside, length = held(made, values, 1000, confidence)
+        inside, length = state(made, values, 1000, confidence)
         assert (inside >= confidence - 6.1 * np.sqrt((1 - confidence) * confidence / 1000)).all()
         assert (length < 50).all()
 
@@ -125,19 +125,19 @@ def test_bounds_that_forget_the_noise_of_extremes_are_found() -> None:
     nothing = np.zeros((1, made.axis.cells + 1))
     low, _ = compute_cell_bounds(profile, find_extreme_cells(profile, nothing, nothing))
     assert (low[0, 1] <= 30.5).mean() < 0.5
-    held_low, _ = estimate_extremes(profile).interval(0.95)
-    assert (held_low[0, 1] <= 30.5).mean() > 0.95
+    low_coverage, _ = estimate_extremes(profile).interval(0.95)
+    assert (low_coverage[0, 1] <= 30.5).mean() > 0.95
 
 
-def test_several_quantiles_are_told_one_by_one() -> None:
+def test_several_quantiles_have_a_column_each() -> None:
     made = Quantile(sg.Pure(1), q=(0.25, 0.5, 0.9), lower=0, upper=64, step=1, horizon=20)
     values = np.random.default_rng(1).normal(30, 4, 3000)
     run = made.start(2, InsecureNoise(1))
     release = run.step(np.repeat(values, 2), groups=np.tile([0, 1], 3000))
-    told = release.columns(0.95)
-    assert list(told) == ["0", "1", "2"] == list(made.measures)
+    answer = release.columns(0.95)
+    assert list(answer) == ["0", "1", "2"] == list(made.measures)
     low, high = release.interval(0.95)
-    for place, columns in enumerate(told.values()):
+    for place, columns in enumerate(answer.values()):
         assert columns.value.tolist() == release.value[place].tolist()
         assert columns.stddev.tolist() == release.stddev[place].tolist()
         assert columns.reliable.tolist() == release.reliable[place].tolist()

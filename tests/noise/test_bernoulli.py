@@ -19,8 +19,8 @@ class Words:
         self.words = list(words)
 
     def fill(self, out):
-        taken = [self.words.pop(0) for _ in range(len(out) // 4)]
-        out[:] = np.array(taken, np.uint32).view(np.uint8)
+        part = [self.words.pop(0) for _ in range(len(out) // 4)]
+        out[:] = np.array(part, np.uint32).view(np.uint8)
 
 
 @pytest.mark.parametrize("k", [1, 2**31, WORD_RANGE - 1])
@@ -53,7 +53,7 @@ def test_every_source_has_fair_coins_and_dice(noise):
     assert binomtest(int(noise.coins(Fraction(3, 8), 100_000).sum()), 100_000, 1 / 3).pvalue < NEVER
 
 
-def test_insecure_coins_do_not_depend_on_how_they_were_asked_for():
+def test_insecure_coins_do_not_depend_on_request_sizes():
     one, two = InsecureNoise(5), InsecureNoise(5)
     third = Fraction(1, 3)
     assert (one.coins(third, 9000) == np.concatenate([two.coins(third, 4500) for _ in range(2)])).all()
