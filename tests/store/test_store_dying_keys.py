@@ -7,11 +7,10 @@ from contextlib import suppress
 import pytest
 
 from streamgauge.store import encryption as sealed
-from streamgauge.store import encryption as slots
-from streamgauge.store import head
+from streamgauge.store import store as store_module
 from streamgauge.store.encryption import MAGIC, DecryptionError, KeySlots, unpack_keys, unpack_slot, unseal, unwrap
 from streamgauge.store.keys import create_key
-from streamgauge.store.store import LedgerEntry, Store
+from streamgauge.store.store import Head, LedgerEntry, Store
 
 COMMITS = 12
 
@@ -31,7 +30,7 @@ def keys(monkeypatch):
         drawn.append(bytes(bytearray(secret)))
         return secret
 
-    for module in (sealed, head, slots):
+    for module in (sealed, store_module):
         monkeypatch.setattr(module, "read_system_key", system_key)
     return drawn
 
@@ -53,7 +52,7 @@ class Intruder:
             (*place, ciphertext) = sql.execute(
                 "SELECT identity, generation, number, tick, chain, sealed FROM head"
             ).fetchone()
-            self.heads[place[1]] = (head.Head(*place), ciphertext)
+            self.heads[place[1]] = (Head(*place), ciphertext)
             for row in sql.execute("SELECT name, generation, sealed FROM parts"):
                 self.parts[row[:2]] = row[2]
         sql.close()
@@ -65,7 +64,7 @@ class Intruder:
         """From every slot that is whole, anywhere on the disk, whatever it was written for."""
         disk, at = self.disk(), -1
         while (at := disk.find(MAGIC, at + 1)) >= 0:
-            found = unpack_slot(disk[at : at + slots.SLOT_STRUCT.size])
+            found = unpack_slot(disk[at : at + sealed.SLOT_STRUCT.size])
             if found is not None:
                 with suppress(DecryptionError):
                     yield unwrap(self.key.secret, self.heads[1][0].identity, *found)

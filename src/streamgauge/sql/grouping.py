@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Label
-from streamgauge.sql import expressions as grids
+from streamgauge.sql import expressions
 from streamgauge.sql.dialect import Node
 from streamgauge.sql.expressions import (
     Expression,
@@ -83,7 +83,7 @@ def _build_number_domain(expression: Expression, sql: str) -> Domain:
         return _build_grid_domain(expression, sql)
     labels = expression.labels
     if len(labels) > MAX_LISTED_NUMBERS and all(
-        float(label).is_integer() and abs(float(label)) <= grids.MAX_EXACT_INT for label in labels
+        float(label).is_integer() and abs(float(label)) <= expressions.MAX_EXACT_INT for label in labels
     ):
         whole = tuple(int(label) for label in labels)
         return whole, _build_enum_code(f"CAST(TRY_CAST({expression.sql} AS BIGINT) AS VARCHAR)", whole)
