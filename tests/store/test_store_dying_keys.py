@@ -141,7 +141,7 @@ def test_no_key_that_was_ever_drawn_is_on_the_disk_in_the_clear_and_no_state(tmp
 
 def test_after_a_crash_and_an_opening_the_key_of_the_state_before_is_dead_too(tmp_path, key):
     store, intruder = watched(tmp_path / "s", key)
-    store._steps = lambda step: 1 // 0 if step == "transaction_committed" else None
+    store.steps = lambda step: 1 // 0 if step == "transaction_committed" else None
     with pytest.raises(ZeroDivisionError):
         store.commit(state={"run": b"later"})
     intruder.watch(store)
@@ -186,7 +186,7 @@ class InTheDatabase(KeySlots):
 
 def with_slots_in_the_database(folder, key, *, create):
     store = Store.open_writer(folder, key, create=create)
-    store._backing.slots.transaction = store._rows.sql
+    store.backing.slots.transaction = store.backing.sql
     return store
 
 
@@ -238,9 +238,9 @@ def drawn_by_a_broken_commit(folder, key, monkeypatch, place, *, shut):
             raise BrokenError
 
     monkeypatch.setattr(sealed, "read_system_key", system_key)
-    monkeypatch.setattr(store, "_steps", step)
-    if hasattr(store._backing, place):
-        monkeypatch.setattr(store._backing, place, broken)
+    store.steps = step
+    if hasattr(store.backing, place):
+        monkeypatch.setattr(store.backing, place, broken)
     if place == "half of the parts":
         monkeypatch.setattr(sealed, "seal", lambda *given, seal=sealed.seal: broken() if drawn[1:] else seal(*given))
     with pytest.raises(BrokenError):

@@ -134,9 +134,9 @@ class Store(StoreReader):
 
     def __init__(self, folder: Path, backing: StoreBacking, key: Key, steps: StepHook) -> None:
         super().__init__(folder, backing)
-        self._backing = backing
+        self.backing = backing
         self._key: Key | SealingKey = key
-        self._steps = steps
+        self.steps = steps
         self._head, self._keys = open_head(backing, key)
         self._uncertain = False
 
@@ -178,7 +178,7 @@ class Store(StoreReader):
         if self.is_sealed:
             raise ValueError("store must be opened again for its state to be read, got one that is sealed")
         self._refuse_uncertain()
-        return dict(decrypt_parts(self._backing, self._head.identity, self._keys))
+        return dict(decrypt_parts(self.backing, self._head.identity, self._keys))
 
     def commit(
         self,
@@ -239,10 +239,10 @@ class Store(StoreReader):
 
     def empty_journal(self) -> bool:
         """Remove earlier commits from the journal. False if a reader prevents it."""
-        return self._backing.empty_journal()
+        return self.backing.empty_journal()
 
     def close(self) -> None:
-        self._backing.close()
+        self.backing.close()
         self._keys = {}
 
     def _settle(self) -> None:
@@ -252,13 +252,13 @@ class Store(StoreReader):
         can restore them without their key.
         """
         self.marks()
-        for _, plain in decrypt_parts(self._backing, self._head.identity, self._keys):
+        for _, plain in decrypt_parts(self.backing, self._head.identity, self._keys):
             wipe(plain)
         self.empty_journal()
         with self._transaction():
-            self._backing.touch_head()
-        self._steps("store_settled")
-        self._backing.destroy_slot(self._head.generation + 1)
+            self.backing.touch_head()
+        self.steps("store_settled")
+        self.backing.destroy_slot(self._head.generation + 1)
 
     def _commit(
         self,
@@ -292,48 +292,48 @@ class Store(StoreReader):
         keys: dict[str, bytes],
     ) -> None:
         """Write one commit; afterwards `keys` has the keys of all parts."""
-        self._steps("commit_begun")
+        self.steps("commit_begun")
         with self._transaction():
             if after.number != self._head.number:
-                self._backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
+                self.backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
             self._write_state(after, state, keys)
             self._write_marks(marks)
             sealed, slot = seal_head(key, after, keys)
-            self._backing.write_head(after, sealed)
+            self.backing.write_head(after, sealed)
             if self.is_sealed:
                 overwrite_keys(keys)
-            self._steps("rows_written")
-            self._backing.write_slot(after.generation, slot)
-            self._steps("slot_written")
+            self.steps("rows_written")
+            self.backing.write_slot(after.generation, slot)
+            self.steps("slot_written")
             self._uncertain = True
-        self._steps("transaction_committed")
-        self._backing.destroy_slot(after.generation - 1)
-        self._steps("slot_destroyed")
+        self.steps("transaction_committed")
+        self.backing.destroy_slot(after.generation - 1)
+        self.steps("slot_destroyed")
 
     def _refuse_uncertain(self) -> None:
         if self._uncertain:
-            raise build_access_error(self._backing.address, "a commit that may or may not have failed")
+            raise build_access_error(self.backing.address, "a commit that may or may not have failed")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._refuse_uncertain()
-        with self._backing.transaction():
+        with self.backing.transaction():
             yield
 
     def _write_state(self, after: Head, state: Mapping[str, bytes | None], keys: dict[str, bytes]) -> None:
         """Seal the parts that changed, and replace their keys."""
         if self.is_sealed:
-            self._backing.delete_parts()
+            self.backing.delete_parts()
         for name, plain in state.items():
             if plain is None:
                 keys.pop(name, None)
-                self._backing.delete_part(name)
+                self.backing.delete_part(name)
             else:
                 keys[name], sealed = seal_part(self._head.identity, name, after.generation, plain)
-                self._backing.write_part(PartRow(name, after.generation, sealed))
+                self.backing.write_part(PartRow(name, after.generation, sealed))
 
     def _write_marks(self, marks: Mapping[str, bytes]) -> None:
-        self._backing.write_marks(MarkRow(name, value, mark_checksum(name, value)) for name, value in marks.items())
+        self.backing.write_marks(MarkRow(name, value, mark_checksum(name, value)) for name, value in marks.items())
 
 
 def create_store(backing: StoreBacking, key: Key, steps: StepHook) -> None:
