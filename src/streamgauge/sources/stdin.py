@@ -103,12 +103,12 @@ class StandardInput:
         """Do nothing: the descriptor belongs to the caller."""
 
     def _read_more(self) -> None:
-        held: list[bytes] = []
+        pieces: list[bytes] = []
         length = 0
         while length < self._block_bytes and (piece := self._next_piece()) is not None:
-            held.append(piece)
+            pieces.append(piece)
             length += len(piece)
-        self._blocks.extend(self._lines.feed(b"".join(held)))
+        self._blocks.extend(self._lines.feed(b"".join(pieces)))
         if self._has_eof:
             fault = self._decompressor.fault if self._decompressor else None
             self._blocks.extend(self._lines.finish(fault))

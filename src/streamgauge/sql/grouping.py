@@ -164,10 +164,10 @@ def format_expression(node: Node) -> str:
 def make_unique(names: Iterable[tuple[str, bool]]) -> list[str]:
     """Return distinct names: a made name gets a number, a given one must be unique."""
     pairs = list(names)
-    taken = {name.lower() for name, is_given in pairs if is_given}
-    if len(taken) != sum(is_given for _, is_given in pairs):
+    given_names = {name.lower() for name, is_given in pairs if is_given}
+    if len(given_names) != sum(is_given for _, is_given in pairs):
         raise InvalidReleaseError("output names must differ: give each column an AS name of its own")
-    return [name if is_given else _find_free_name(name, taken) for name, is_given in pairs]
+    return [name if is_given else _find_free_name(name, given_names) for name, is_given in pairs]
 
 
 def _find_free_name(name: str, used_names: set[str]) -> str:

@@ -108,9 +108,9 @@ def find_key(grouping: Grouping, scope: Scope) -> KeyColumn | None:
         return None
     key, column = found[0]
     if not isinstance(key.node, exp.Column):
-        asked = format_expression(key.node)
+        shown = format_expression(key.node)
         raise InvalidReleaseError(
-            f"GROUP BY {asked} must be the column {column.name} itself, whose groups are discovered"
+            f"GROUP BY {shown} must be the column {column.name} itself, whose groups are discovered"
         )
     if len(grouping.keys) > 1 or grouping.levels != (1,):
         what = "leave the others and ROLLUP out"
@@ -206,8 +206,8 @@ def _build_groups(grouping: Grouping, scope: Scope) -> tuple[list[GroupColumn], 
         build_group_column(build_group_name(key.node), expression, format_expression(key.node))
         for key, expression in zip(grouping.keys, expressions, strict=True)
     ]
-    kept = tuple(expressions[: min(grouping.levels)])
-    return found, replace(scope, non_null=scope.non_null | unite_needs(kept))
+    common = tuple(expressions[: min(grouping.levels)])
+    return found, replace(scope, non_null=scope.non_null | unite_needs(common))
 
 
 def _build_aggregates(counted: Sequence[SelectItem], scope: Scope) -> list[Aggregate]:
@@ -230,8 +230,8 @@ COMPARISON_BOUNDS: dict[type[Node], tuple[bool, bool]] = {  # true if a value bo
 def narrow_columns(where: Node, read: ExpressionReader) -> Mapping[str, Interval]:
     """Return intervals of the columns that a true condition bounds by numbers."""
     found: dict[str, Interval] = {}
-    for name, declared, told in _find_bounds(where, read):
-        left = found.get(name, declared) & told
+    for name, declared, bounds in _find_bounds(where, read):
+        left = found.get(name, declared) & bounds
         if left is None:
             raise InvalidReleaseError(f"WHERE must be possible: column {name} is never within what is asked of it")
         if left.lower < left.upper:
