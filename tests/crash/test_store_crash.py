@@ -87,7 +87,7 @@ def test_a_commit_that_fails_at_a_step_leaves_a_store_that_goes_on_or_asks_to_be
     store = Store.open_writer(three, key, create=False, steps=raised_at(step))
     with pytest.raises(Fault):
         commit(store, 4)
-    store._steps = str
+    store.steps = str
     if AFTER[step] == 3:
         assert consistent(store) == 3
         commit(store, 4)
@@ -243,7 +243,7 @@ class Hurried(Store):
     """A twin that destroys the other slot without a commit of its own."""
 
     def _settle(self):
-        self._backing.destroy_slot(self._head.generation + 1)
+        self.backing.destroy_slot(self._head.generation + 1)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -158,7 +158,7 @@ def test_an_empty_batch_is_acknowledged_too():
     assert ticket.done.done()
 
 
-def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end(monkeypatch):
+def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end():
     inbox = an_inbox()
     inbox.put("a", b"fine\nba\rd\n")
     inbox.put("b", b"\xff\nfine")
@@ -166,7 +166,7 @@ def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end(m
     assert block is not None
     assert block.data == b"fine\nfine\n"
     assert [(each.offset, each.length) for each in block.dropped_records] == [(5, 4), (10, 1)]
-    monkeypatch.setattr(module, "MAX_DROPPED_RECORDS", 3)
+    inbox.max_dropped_records = 3
     inbox.put("c", b"\xff\n" * 10)
     block = inbox.read()
     assert block is not None
@@ -196,7 +196,7 @@ def test_a_round_of_reading_ends_however_fast_batches_come():
     assert everything(inbox) == b"x\n"
 
 
-def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken(monkeypatch):
+def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken():
     inbox = an_inbox(most=10)
     inbox.put("a", b"12345678")
     with pytest.raises(InboxFullError, match="events that wait must be at most 10 bytes, got more"):
@@ -207,7 +207,7 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken(monkeypatch):
         inbox.put("b", b"123")  # what is not committed is held for the next run
     inbox.commit()
     inbox.put("b", b"123")
-    monkeypatch.setattr(module, "MAX_KEYS", 2)
+    inbox.max_batches = 2
     with pytest.raises(InboxFullError, match="at most 2 at a time, send fewer, larger ones"):
         inbox.put("c", b"")
     assert inbox.put("a", b"").is_duplicate
@@ -280,11 +280,11 @@ def test_a_position_has_no_key_that_was_not_read():
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin, monkeypatch):
-    if twin:
-        monkeypatch.setattr(module, "MIN_KEY_SLOTS", 1)
+def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin):
     lengths = set()
     inbox = an_inbox()
+    if twin:
+        inbox.min_key_slots = 1
     for number in range(300):
         inbox.put(f"patient {number}", b"1\n")
         inbox.read()

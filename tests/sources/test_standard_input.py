@@ -9,7 +9,6 @@ import tty
 import pytest
 
 from streamgauge.sources import SourceError, StandardInput
-from streamgauge.sources import stdin as standard_input
 from streamgauge.sources.compression import TRUNCATION_RULE
 from tests.support.declared_streams import rules, text
 
@@ -53,12 +52,10 @@ def test_the_descriptor_stays_as_it_was(pipe):
     assert os.get_blocking(reading)
 
 
-def test_it_is_not_caught_up_while_more_waits(pipe, monkeypatch):
+def test_it_is_not_caught_up_while_more_waits(pipe):
     reading, writer = pipe
-    monkeypatch.setattr(standard_input, "BLOCK_BYTES", 8)
-    monkeypatch.setattr(standard_input, "FEED_BYTES", 8)
     writer.write(b"1234567\n" * 3)
-    source = StandardInput(reading)
+    source = StandardInput(reading, block_bytes=8, feed_bytes=8)
     told = [(source.read().data, source.at_end) for _ in range(3)]
     assert told == [(b"1234567\n", False)] * 3
     assert source.read() is None
@@ -100,12 +97,11 @@ def test_a_compressed_pipe_is_read_as_far_as_it_goes(pipe):
     assert rules(blocks) == [TRUNCATION_RULE]
 
 
-def test_a_compressed_pipe_hands_out_bounded_blocks(pipe, monkeypatch):
+def test_a_compressed_pipe_hands_out_bounded_blocks(pipe):
     reading, writer = pipe
-    monkeypatch.setattr(standard_input, "BLOCK_BYTES", 2**20)
     writer.write(gzip.compress(b"a" * 7 + b"\n") + gzip.compress((b"a" * 7 + b"\n") * 2**20))
     writer.close()
-    blocks = to_its_end(StandardInput(reading, compression="gzip"))
+    blocks = to_its_end(StandardInput(reading, compression="gzip", block_bytes=2**20))
     assert text(blocks) == (b"a" * 7 + b"\n") * (2**20 + 1)
     assert max(len(block.data) for block in blocks) <= 2**21
 

@@ -101,7 +101,7 @@ def test_a_crash_between_commit_and_guard_leaves_it_behind_and_nothing_is_refuse
     def act():
         store = Store.open_writer(folder, key, create=True)
         for tick in (1, 2, 3):
-            store._steps = killed_at("transaction_committed" if tick == 3 else "never")
+            store.steps = killed_at("transaction_committed" if tick == 3 else "never")
             commit(store, tick)
             RollbackGuard.find(key, store).write(store.trace)
 

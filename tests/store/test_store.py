@@ -86,7 +86,7 @@ def test_a_tick_has_one_value_for_ever_and_a_second_one_changes_nothing(store):
 def test_history_is_append_only_for_the_database_itself(store, table, act):
     fill(store)
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
-        store._rows.sql.execute(act.format(table))
+        store.backing.sql.execute(act.format(table))
 
 
 def test_ticks_do_not_go_back_and_releases_do_not_run_ahead(store):
@@ -195,11 +195,11 @@ def test_a_second_opening_is_refused_until_the_first_is_closed_also_across_forks
     Store.open_writer(folder, key, create=False).close()
 
 
-def test_nothing_can_be_read_by_others(store, folder):
+def test_nothing_can_be_read_by_others(store, folder, key):
     fill(store)
     folder.chmod(0o755)
     store.close()
-    with Store.open_writer(folder, store._key, create=False) as again:
+    with Store.open_writer(folder, key, create=False) as again:
         fill_more = again.commit(tick=5)
         assert fill_more == again.chain
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700

@@ -136,7 +136,7 @@ def test_a_twin_whose_chain_leaves_payloads_out_is_caught(folder, key, monkeypat
     def link(previous, tick, released, acts, real=chain.link):
         return real(previous, tick, [(name, at, b"") for name, at, _ in released], acts)
 
-    for module in ("head", "integrity"):
+    for module in ("store", "integrity"):
         monkeypatch.setattr(f"streamgauge.store.{module}.link", link)
     twin = tmp_path / "twin"
     with Store.open_writer(twin, key, create=True) as store:

@@ -7,11 +7,10 @@ from contextlib import suppress
 import pytest
 
 from streamgauge.store import encryption as sealed
-from streamgauge.store import encryption as slots
-from streamgauge.store import head
+from streamgauge.store import store as store_module
 from streamgauge.store.encryption import MAGIC, DecryptionError, KeySlots, unpack_keys, unpack_slot, unseal, unwrap
 from streamgauge.store.keys import create_key
-from streamgauge.store.store import LedgerEntry, Store
+from streamgauge.store.store import Head, LedgerEntry, Store
 
 COMMITS = 12
 
@@ -31,7 +30,7 @@ def keys(monkeypatch):
         drawn.append(bytes(bytearray(secret)))
         return secret
 
-    for module in (sealed, head, slots):
+    for module in (sealed, store_module):
         monkeypatch.setattr(module, "read_system_key", system_key)
     return drawn
 
@@ -53,7 +52,7 @@ class Intruder:
             (*place, ciphertext) = sql.execute(
                 "SELECT identity, generation, number, tick, chain, sealed FROM head"
             ).fetchone()
-            self.heads[place[1]] = (head.Head(*place), ciphertext)
+            self.heads[place[1]] = (Head(*place), ciphertext)
             for row in sql.execute("SELECT name, generation, sealed FROM parts"):
                 self.parts[row[:2]] = row[2]
         sql.close()
@@ -65,7 +64,7 @@ class Intruder:
         """From every slot that is whole, anywhere on the disk, whatever it was written for."""
         disk, at = self.disk(), -1
         while (at := disk.find(MAGIC, at + 1)) >= 0:
-            found = unpack_slot(disk[at : at + slots.SLOT_STRUCT.size])
+            found = unpack_slot(disk[at : at + sealed.SLOT_STRUCT.size])
             if found is not None:
                 with suppress(DecryptionError):
                     yield unwrap(self.key.secret, self.heads[1][0].identity, *found)
@@ -142,7 +141,7 @@ def test_no_key_that_was_ever_drawn_is_on_the_disk_in_the_clear_and_no_state(tmp
 
 def test_after_a_crash_and_an_opening_the_key_of_the_state_before_is_dead_too(tmp_path, key):
     store, intruder = watched(tmp_path / "s", key)
-    store._steps = lambda step: 1 // 0 if step == "transaction_committed" else None
+    store.steps = lambda step: 1 // 0 if step == "transaction_committed" else None
     with pytest.raises(ZeroDivisionError):
         store.commit(state={"run": b"later"})
     intruder.watch(store)
@@ -187,7 +186,7 @@ class InTheDatabase(KeySlots):
 
 def with_slots_in_the_database(folder, key, *, create):
     store = Store.open_writer(folder, key, create=create)
-    store._backing.slots.transaction = store._rows.sql
+    store.backing.slots.transaction = store.backing.sql
     return store
 
 
@@ -239,9 +238,9 @@ def drawn_by_a_broken_commit(folder, key, monkeypatch, place, *, shut):
             raise BrokenError
 
     monkeypatch.setattr(sealed, "read_system_key", system_key)
-    monkeypatch.setattr(store, "_steps", step)
-    if hasattr(store._backing, place):
-        monkeypatch.setattr(store._backing, place, broken)
+    store.steps = step
+    if hasattr(store.backing, place):
+        monkeypatch.setattr(store.backing, place, broken)
     if place == "half of the parts":
         monkeypatch.setattr(sealed, "seal", lambda *given, seal=sealed.seal: broken() if drawn[1:] else seal(*given))
     with pytest.raises(BrokenError):

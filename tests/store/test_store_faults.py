@@ -34,21 +34,21 @@ def shows(store, tick):
     assert list(store.releases("a"))[-1] == (tick, b"%d" % tick)
 
 
-def after_reopening(store):
+def after_reopening(store, key):
     store.close()
-    return Store.open_writer(store.folder, store._key, create=False)
+    return Store.open_writer(store.folder, key, create=False)
 
 
-def test_a_full_database_refuses_a_commit_and_goes_on_when_there_is_room(store):
-    (pages,) = store._rows.sql.execute("PRAGMA page_count").fetchone()
-    store._rows.sql.execute(f"PRAGMA max_page_count = {pages}")
+def test_a_full_database_refuses_a_commit_and_goes_on_when_there_is_room(store, key):
+    (pages,) = store.backing.sql.execute("PRAGMA page_count").fetchone()
+    store.backing.sql.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreUnwritableError, match=r"a full disk.*nothing committed was lost"):
         store.commit(tick=2, released=[("a", 2, b"2" * 100_000)], state={"run": b"2"})
     is_at(store, 1)
-    store._rows.sql.execute("PRAGMA max_page_count = 1000000")
+    store.backing.sql.execute("PRAGMA max_page_count = 1000000")
     store.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2"})
     is_at(store, 2)
-    with after_reopening(store) as again:
+    with after_reopening(store, key) as again:
         is_at(again, 2)
 
 
@@ -66,7 +66,7 @@ def test_a_limit_on_the_size_of_files_loses_nothing(tmp_path, key, room):
             store.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2", "big": b"2" * 400_000})
         resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         shows(store, 1)
-        with after_reopening(store) as again:
+        with after_reopening(store, key) as again:
             is_at(again, 1)
             again.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2"})
             is_at(again, 2)
@@ -83,19 +83,19 @@ def full(descriptor, data, at):
 
 
 @pytest.mark.parametrize("fault", [short, full])
-def test_a_slot_that_cannot_be_written_refuses_the_commit_and_the_store_goes_on(store, monkeypatch, fault):
+def test_a_slot_that_cannot_be_written_refuses_the_commit_and_the_store_goes_on(store, monkeypatch, fault, key):
     with monkeypatch.context() as broken:
         broken.setattr(os, "pwrite", fault)
         with pytest.raises(StoreUnwritableError, match="no space left"):
             store.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2"})
     is_at(store, 1)
     store.commit(tick=2, released=[("a", 2, b"2")], state={"run": b"2"})
-    with after_reopening(store) as again:
+    with after_reopening(store, key) as again:
         is_at(again, 2)
 
 
 @pytest.mark.parametrize(("calls", "tick"), [(0, 1), (1, 2)])
-def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch, calls, tick):
+def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch, calls, tick, key):
     """The first flush is of the new slot, the second of the one destroyed after the commit."""
     left = [calls]
 
@@ -114,7 +114,7 @@ def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch,
             store.commit(tick=3)
         with pytest.raises(StoreUnwritableError, match="may or may not have failed"):
             store.state()
-    with after_reopening(store) as again:
+    with after_reopening(store, key) as again:
         is_at(again, tick)
 
 

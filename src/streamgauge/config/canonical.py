@@ -97,11 +97,11 @@ def _build_lookup_block(lookup: Lookup) -> dict[str, Any]:
 
 def build_release_block(release: Release) -> dict[str, Any]:
     """Return the query and its cost. A share of the budget becomes the loss itself."""
-    asked = {name: getattr(release, name) for name in RELEASE_FIELDS}
+    requested = {name: getattr(release, name) for name in RELEASE_FIELDS}
     if release.alerts:
-        asked["alerts"] = [alert.to_json() for alert in release.alerts]
+        requested["alerts"] = [alert.to_json() for alert in release.alerts]
     return {
-        **asked,
+        **requested,
         "loss": _build_loss_block(release.loss),
         "settings": dict(release.settings),
         "delta": release.delta,

@@ -239,9 +239,9 @@ def parse_columns(stream: TomlTable, reserved: Mapping[str, str]) -> dict[str, C
 
 def check_distinct_names(where: str, names: Collection[str]) -> None:
     """Reject names that differ only in case, which SQL does not distinguish."""
-    seen: dict[str, str] = {}
+    known_names: dict[str, str] = {}
     for name in sorted(names):
-        other = seen.setdefault(name.casefold(), name)
+        other = known_names.setdefault(name.casefold(), name)
         if other != name:
             raise PipelineFileError(f"{where} must be names that differ in more than case, got {other} and {name}")
 

@@ -74,8 +74,8 @@ def _read_cells(table: TomlTable, path: Path) -> tuple[list[str], Rows]:
         with path.open(encoding="utf-8-sig", newline="") as lines:
             reader = csv.reader(lines, strict=True)
             header = next(reader, [])
-            kept = ((reader.line_num, row) for row in reader if row)
-            return header, list(islice(kept, MAX_ROWS + 1))
+            nonempty_rows = ((reader.line_num, row) for row in reader if row)
+            return header, list(islice(nonempty_rows, MAX_ROWS + 1))
     except OSError:
         raise table.build_error("file", "a file that can be read") from None
     except (UnicodeDecodeError, csv.Error):
@@ -102,12 +102,12 @@ def _check_cells(where: str, header: Sequence[str], rows: Rows) -> None:
 
 def _build_lookup(name: str, on: str, where: str, header: Sequence[str], rows: Rows) -> Lookup:
     place = header.index(on)
-    seen: set[str] = set()
+    known_keys: set[str] = set()
     for line, row in rows:
-        if not row[place] or row[place] in seen:
+        if not row[place] or row[place] in known_keys:
             got = f"{format_value(row[place])} again" if row[place] else "an empty one"
             raise PipelineFileError(f"{where} must be a table with one key in each row, got {got} in line {line}")
-        seen.add(row[place])
+        known_keys.add(row[place])
     ordered = sorted((row for _, row in rows), key=lambda row: row[place])
     others = [i for i in range(len(header)) if i != place]
     columns = [_parse_cells([row[i] for row in ordered]) for i in others]

@@ -93,11 +93,11 @@ def parse_alerts(release: TomlTable, tick: int) -> tuple[Alert, ...]:
     """Return the alerts from one table or an array of them."""
     if "alerts" not in release:
         return ()
-    told = release.entries["alerts"]
-    where, many = release.key_path("alerts"), isinstance(told, list | tuple)
-    if many and len(told) > MAX_ALERTS:
-        raise PipelineFileError(f"{where} must be at most {MAX_ALERTS} alerts, got {len(told)}")
-    named = [(f"{where} {i}", each) for i, each in enumerate(told, 1)] if many else [(where, told)]
+    alerts_entry = release.entries["alerts"]
+    where, many = release.key_path("alerts"), isinstance(alerts_entry, list | tuple)
+    if many and len(alerts_entry) > MAX_ALERTS:
+        raise PipelineFileError(f"{where} must be at most {MAX_ALERTS} alerts, got {len(alerts_entry)}")
+    named = [(f"{where} {i}", each) for i, each in enumerate(alerts_entry, 1)] if many else [(where, alerts_entry)]
     return tuple(_parse_alert(TomlTable.parse(name, each, ALERT_KEYS), tick) for name, each in named)
 
 
@@ -148,17 +148,17 @@ def parse_releases(top: TomlTable, stream: Stream) -> tuple[Release, ...]:
     if not tables:
         raise PipelineFileError("release must be given at least once, got nothing (write [[release]])")
     named = [_open_table(f"release {i}", value) for i, value in enumerate(tables, 1)]
-    taken = sum((_parse_delta(table, stream.budget) or Fraction(0) for table in named), Fraction(0))
+    declared_delta = sum((_parse_delta(table, stream.budget) or Fraction(0) for table in named), Fraction(0))
     pure = [Pure(table.get_required("epsilon", EPSILON)) for table in named if "epsilon" in table]
-    shared = _compute_shared_loss(stream, taken, pure) if any("share" in table for table in named) else None
+    shared = _compute_shared_loss(stream, declared_delta, pure) if any("share" in table for table in named) else None
     releases = tuple(_build_release(table, stream, shared) for table in named)
-    seen: set[str] = set()
+    names_so_far: set[str] = set()
     for release in releases:
-        if release.name.lower() in seen:
+        if release.name.lower() in names_so_far:
             raise PipelineFileError(
                 f"release.{release.name}.name must differ from all others in more than case, got it again"
             )
-        seen.add(release.name.lower())
+        names_so_far.add(release.name.lower())
     return releases
 
 

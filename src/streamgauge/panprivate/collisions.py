@@ -266,9 +266,9 @@ class CollisionEstimator:
     def estimate_from_tails(self, tails: Floats, universe: int) -> PanPrivateEstimate:
         """Return the estimate that follows from estimated tails."""
         near = self.decoder.expand(tails)
-        within = IntervalTransform(near.value, self.weights, tails, self._tail_deviations(), self.cells)
+        transform = IntervalTransform(near.value, self.weights, tails, self._tail_deviations(), self.cells)
         reliable = self._is_straight(near)
-        return PanPrivateEstimate(near.value, self._stddev(near), universe, within, highest=inf, reliable=reliable)
+        return PanPrivateEstimate(near.value, self._stddev(near), universe, transform, highest=inf, reliable=reliable)
 
     def _tail_deviations(self) -> list[Deviation]:
         """Return the parts between one tail and its mean.

@@ -225,8 +225,8 @@ class CycleTableMechanism(TableMechanism[NoisyTable, PanPrivateEstimate]):
         mean = Fraction(self.length * int(released[0]), self.entries) - self._absent_mean(laws)
         value = self.base_value + float(mean / (2 * laws.gap))
         stddev = self.stddev(min(max(value, 0.0), self.highest), intrusions)
-        within = SymmetricRegion(value, self._deviations(intrusions))
-        return PanPrivateEstimate(value, stddev, self.universe, within, highest=self.highest)
+        region = SymmetricRegion(value, self._deviations(intrusions))
+        return PanPrivateEstimate(value, stddev, self.universe, region, highest=self.highest)
 
     def build_collision_estimator(self, intrusions: int) -> CollisionEstimator:
         laws = self.cycle.laws_after(intrusions)

@@ -121,11 +121,11 @@ class OccupancyRegion:
         return float(self.occupancy.estimate_load(max(low, 0.0))), last
 
     def _find_end(self, side: int, confidence: float) -> float:
-        half, told = inf, self.occupied_part
+        half, reported = inf, self.occupied_part
         for _ in range(BISECTION_ROUNDS):
-            low, high = sorted(min(max(each, 0.0), 1.0) for each in (told, told + side * half))
+            low, high = sorted(min(max(each, 0.0), 1.0) for each in (reported, reported + side * half))
             nearer = min(half, half_width(self.build_deviations(low, high), confidence))
             if nearer > MAX_NARROWING_RATIO * half:
                 break
             half = nearer
-        return told + side * nearer
+        return reported + side * nearer

@@ -48,8 +48,8 @@ def explain_choice(count: Count, expected: Fraction | None) -> str:
     if found is None or found.best != count.counter:
         return CHARGED_REASON
     off, usual = min(offer.rmse for offer in found.offers if not offer.refusal), type(found.usual).__name__
-    told = f"predicted to be off by {off:.4g}, {usual} by {found.rmse:.4g} whatever the data"
-    return f"chosen because expected_events = {float(expected or 0):g}: {told}"
+    reason = f"predicted to be off by {off:.4g}, {usual} by {found.rmse:.4g} whatever the data"
+    return f"chosen because expected_events = {float(expected or 0):g}: {reason}"
 
 
 def compare_counters(count: Count, expected: Fraction) -> SparseOffers:

@@ -205,8 +205,8 @@ def plan_release(file: PipelineFile, release: Release, mechanisms: MechanismChoi
         parts = apply_choices(parts, chosen)
     except ValueError as refusal:
         raise InvalidReleaseError(f"{file.path.name}: release {release.name}: {refusal}") from None
-    told = replace(release, sql=query.text, alerts=tuple(each.alert for each in alerts))
-    block = to_canonical_json(build_release_block(told))
+    rewritten = replace(release, sql=query.text, alerts=tuple(each.alert for each in alerts))
+    block = to_canonical_json(build_release_block(rewritten))
     plan = ReleasePlan(release, query, parts, file.stream, block, tuple(chosen), alerts)
     _check_names(file, plan)
     return plan
@@ -233,8 +233,8 @@ def _check_names(file: PipelineFile, plan: ReleasePlan) -> None:
     layout, columns = plan.layout, len(plan.query.aggregates)
     few = outline_layout(layout)
     own: ReleaseLayout = {**few, "measures": few["measures"][:columns]}
-    for told, way in ((own, RENAME_HINT), (few, "give the alert a name of its own, name = ...")):
+    for layout, way in ((own, RENAME_HINT), (few, "give the alert a name of its own, name = ...")):
         try:
-            build_schema(plan.name, told)
+            build_schema(plan.name, layout)
         except ValueError as refusal:
             raise InvalidReleaseError(f"{file.path.name}: {refusal}".replace(RENAME_HINT, way)) from None

@@ -75,5 +75,5 @@ def _to_microseconds(column: Any) -> Any:
     per, whole = MICROSECONDS_PER_UNIT[column.type.unit], column.view("int64")
     most = (2**63 - 1) // per
     fits = compute.and_(compute.greater_equal(whole, -most), compute.less_equal(whole, most))
-    kept = compute.if_else(fits, whole, pyarrow.scalar(None, "int64"))
-    return compute.multiply(kept, per).view(pyarrow.timestamp("us", column.type.tz))
+    fitting = compute.if_else(fits, whole, pyarrow.scalar(None, "int64"))
+    return compute.multiply(fitting, per).view(pyarrow.timestamp("us", column.type.tz))

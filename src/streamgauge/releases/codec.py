@@ -114,10 +114,10 @@ def _pack_rows(rows: Floats) -> Iterator[tuple[int, bytes]]:
         whole = rows.astype("<i4")
     alike = (bits == bits[:, :1]).all(axis=1) & (rows.shape[1] > 0)
     exact = (whole.astype(np.float64).view(np.int64) == bits).all(axis=1)
-    for row, (one, kept) in enumerate(zip(alike.tolist(), exact.tolist(), strict=True)):
+    for row, (one, is_exact) in enumerate(zip(alike.tolist(), exact.tolist(), strict=True)):
         if one:
             yield CONSTANT_ROW, doubles[row, :1].tobytes()
-        elif kept:
+        elif is_exact:
             yield INT32_ROW, whole[row].tobytes()
         else:
             yield DOUBLE_ROW, doubles[row].tobytes()

@@ -116,11 +116,11 @@ class ReleaseSchema:
 def _find_repeated(*names: tuple[str, ...]) -> Iterator[str]:
     """Return an item that is in one of the tuples twice."""
     for some in names:
-        seen: set[str] = set()
+        known_names: set[str] = set()
         for name in some:
-            if name in seen:
+            if name in known_names:
                 yield name
-            seen.add(name)
+            known_names.add(name)
 
 
 def base_name(published: str) -> str:

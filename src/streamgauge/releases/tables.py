@@ -150,11 +150,11 @@ def render_table(shape: "ReleaseSchema", items: Sequence["TickRelease"]) -> str:
 def _render_row(item: "TickRelease", place: int, columns: Sequence[str]) -> str:
     group = dict(item.shape.groups[place].labels)
     begin = datetime.fromtimestamp(item.start // 10**6, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    told = [
+    rendered = [
         format_estimate(*(float(part[row, place]) for part in (item.value, item.low, item.high)))
         + ("" if item.reliable[row, place] else " (unreliable)")
         for row in range(len(item.shape.measures))
     ]
     labels = [str(group.get(name, "")) for name in columns]
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (str(item.tick), begin, *labels, *told))
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (str(item.tick), begin, *labels, *rendered))
     return f"<tr>{cells}</tr>"

@@ -102,8 +102,8 @@ class ParquetParts:
 
     def _describe_lost(self) -> str | None:
         """Return the refusal if committed parts are missing, or None."""
-        kept = sum(number <= self._length for number in self._list_numbers(PART_PATTERN))
-        return describe_missing(self.name, self._length, "parts", kept) if kept < self._length else None
+        present = sum(number <= self._length for number in self._list_numbers(PART_PATTERN))
+        return describe_missing(self.name, self._length, "parts", present) if present < self._length else None
 
     def _find_newest(self) -> Stamp | None:
         """Return the stamp of the newest whole part, even if it is hidden."""
@@ -121,9 +121,9 @@ class ParquetParts:
         """Return the stamp of a part, or None if it is not ours."""
         import duckdb
 
-        asked = "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?"
+        query = "SELECT value FROM parquet_kv_metadata(?) WHERE key = ?"
         try:
-            rows = self._open_engine().execute(asked, [glob.escape(str(path)), METADATA_KEY.encode()]).fetchall()
+            rows = self._open_engine().execute(query, [glob.escape(str(path)), METADATA_KEY.encode()]).fetchall()
         except duckdb.Error:
             return None
         return Stamp.parse(rows[0][0].decode(errors="replace")) if rows else None

@@ -50,21 +50,21 @@ def is_clean(path: Path, stop: Flag | None = None) -> bool:
     """
     room = bytearray(PIECE_BYTES)
     view = memoryview(room)
-    held = 0  # bytes of the incomplete line at the beginning of the buffer
+    pending_bytes = 0  # bytes of the incomplete line at the beginning of the buffer
     try:
         with path.open("rb", buffering=0) as file:
-            while count := file.readinto(view[held:]):
+            while count := file.readinto(view[pending_bytes:]):
                 check_stop(stop)
-                filled = held + count
+                filled = pending_bytes + count
                 data = room if filled == PIECE_BYTES else room[:filled]
                 end = data.rfind(b"\n") + 1
                 if not _lines_are_clean(data, end):
                     return False
-                held = filled - end
-                room[:held] = room[end:filled]
+                pending_bytes = filled - end
+                room[:pending_bytes] = room[end:filled]
     except OSError as error:
         raise build_unreadable_error(path, error) from None
-    return is_utf8(room[:held]) and not has_byte_order_mark(room[:held])
+    return is_utf8(room[:pending_bytes]) and not has_byte_order_mark(room[:pending_bytes])
 
 
 def _lines_are_clean(data: bytearray, end: int) -> bool:

@@ -159,9 +159,9 @@ class LiveFolder:
         return json.dumps({"source": "folder", "done": sorted(self._finished_names), "at": at}).encode()
 
     def seek(self, position: bytes) -> None:
-        told = json.loads(position)
+        saved = json.loads(position)
         self.close()
-        self._finished_names, self._saved_offsets = set(told["done"]), told["at"]
+        self._finished_names, self._saved_offsets = set(saved["done"]), saved["at"]
         for name in self._saved_offsets:
             if not (self._folder / name).is_file():
                 rule = "a file of a live folder must stay until it was read"

@@ -119,6 +119,10 @@ class Inbox:
     header = None
     is_durable = True  # true: a batch is durable when its sender is notified
 
+    max_batches = MAX_KEYS
+    min_key_slots = MIN_KEY_SLOTS
+    max_dropped_records = MAX_DROPPED_RECORDS
+
     def __init__(
         self, *, key_ttl: int, max_waiting_bytes: int, now: Callable[[], int], max_keys: int | None = None
     ) -> None:
@@ -239,7 +243,7 @@ class Inbox:
         """Return the keys of all batches that were read, padded with a few random digests."""
         with self._lock:
             entries = [*self._committed_keys.values(), *(batch.entry for batch in self._uncommitted.values())]
-        room = max(MIN_KEY_SLOTS, 1 << max(0, len(entries) - 1).bit_length())
+        room = max(self.min_key_slots, 1 << max(0, len(entries) - 1).bit_length())
         return (COUNT_STRUCT.pack(MAGIC, len(entries)) + b"".join(entries)).ljust(
             COUNT_STRUCT.size + room * ENTRY_STRUCT.size
         )
@@ -308,8 +312,8 @@ class Inbox:
         return first is None or first.number > self._round_end
 
     def _enqueue(self, digest: bytes, lines: bytes, ticket: Ticket, *, is_remembered: bool) -> None:
-        if len(self._committed_keys) + len(self._uncommitted) + len(self._waiting) >= MAX_KEYS:
-            raise InboxFullError(f"batches must be at most {MAX_KEYS:,} at a time, send fewer, larger ones")
+        if len(self._committed_keys) + len(self._uncommitted) + len(self._waiting) >= self.max_batches:
+            raise InboxFullError(f"batches must be at most {self.max_batches:,} at a time, send fewer, larger ones")
         if self._pending_bytes + len(lines) > self._max_waiting_bytes:
             raise InboxFullError(f"events that wait must be at most {self._max_waiting_bytes:,} bytes, got more")
         self._batch_count += 1
@@ -329,7 +333,7 @@ class Inbox:
         for batch in batches:
             block = clean_batch(batch.lines, self._offset)
             data.append(block.data)
-            dropped += block.dropped_records[: MAX_DROPPED_RECORDS - len(dropped)]
+            dropped += block.dropped_records[: self.max_dropped_records - len(dropped)]
             self._offset += len(batch.lines)
         return Block(b"".join(data), begin, tuple(dropped))
 

@@ -223,16 +223,16 @@ def _clean(hop: bytes, offset: int, dropped: list[DroppedRecord]) -> bytes:
 
 def _repair_lines(hop: bytes, offset: int, dropped: list[DroppedRecord]) -> bytes:
     """Return the good lines of a hop."""
-    kept = []
+    accepted = []
     for line in hop[:-1].split(b"\n"):
         record = line.removesuffix(b"\r")
         rule = find_broken_rule(record)
         if rule is None:
-            kept.append(strip_byte_order_marks(record) + b"\n")
+            accepted.append(strip_byte_order_marks(record) + b"\n")
         else:
             dropped.append(DroppedRecord(offset, len(line), rule))
         offset += len(line) + 1
-    return b"".join(kept)
+    return b"".join(accepted)
 
 
 def strip_byte_order_marks(record: bytes) -> bytes:
@@ -253,13 +253,13 @@ def find_broken_rule(record: bytes) -> str | None:
 
 def join_pieces(pieces: Iterable[bytes], block_bytes: int) -> Iterator[bytes]:
     """Join pieces until they make a block."""
-    held: list[bytes] = []
+    pending: list[bytes] = []
     length = 0
     for piece in pieces:
-        held.append(piece)
+        pending.append(piece)
         length += len(piece)
         if length >= block_bytes:
-            yield b"".join(held)
-            held, length = [], 0
-    if held:
-        yield b"".join(held)
+            yield b"".join(pending)
+            pending, length = [], 0
+    if pending:
+        yield b"".join(pending)

@@ -42,7 +42,10 @@ class StandardInput:
         has_header: bool = False,
         compression: Compression | None = None,
         forget_offsets: bool = False,
+        block_bytes: int = BLOCK_BYTES,
+        feed_bytes: int = FEED_BYTES,
     ) -> None:
+        self._block_bytes, self._feed_bytes = block_bytes, feed_bytes
         self._fd, self._forget_offsets = fd, forget_offsets  # if true, no number of bytes is stored
         self._lines = LineSplitter(FileHeader(SOURCE_NAME, has_header=has_header))
         self._decompressor = Decompressor(compression) if compression else None
@@ -100,12 +103,12 @@ class StandardInput:
         """Do nothing: the descriptor belongs to the caller."""
 
     def _read_more(self) -> None:
-        held: list[bytes] = []
+        pieces: list[bytes] = []
         length = 0
-        while length < BLOCK_BYTES and (piece := self._next_piece()) is not None:
-            held.append(piece)
+        while length < self._block_bytes and (piece := self._next_piece()) is not None:
+            pieces.append(piece)
             length += len(piece)
-        self._blocks.extend(self._lines.feed(b"".join(held)))
+        self._blocks.extend(self._lines.feed(b"".join(pieces)))
         if self._has_eof:
             fault = self._decompressor.fault if self._decompressor else None
             self._blocks.extend(self._lines.finish(fault))
@@ -129,7 +132,7 @@ class StandardInput:
             self._is_drained = not select.select([self._fd], [], [], 0)[0]
             if self._is_drained:
                 return b""
-            data = os.read(self._fd, FEED_BYTES)
+            data = os.read(self._fd, self._feed_bytes)
         except OSError as error:
             raise build_unreadable_error(SOURCE_NAME, error) from None
         self._has_eof = self._is_drained = not data

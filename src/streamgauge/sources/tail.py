@@ -58,8 +58,8 @@ def find_next_file(path: Path, inode: int, modified: int) -> NextFile | None:
     found = [(other, stat) for other in list_rotated(path) if (stat := _stat_or_none(other)) is not None]
     own = [_sort_key(other, modified) for other, stat in found if stat.st_ino == inode]
     here = own[0] if own else (modified, -math.inf, "")
-    turns = [(_sort_key(other, stat.st_mtime_ns), other, stat.st_ino) for other, stat in found if stat.st_size]
-    later = sorted(turn for turn in turns if turn[0] > here)
+    rotations = [(_sort_key(other, stat.st_mtime_ns), other, stat.st_ino) for other, stat in found if stat.st_size]
+    later = sorted(rotation for rotation in rotations if rotation[0] > here)
     if later:
         return NextFile(*later[0][1:])
     return NextFile(path, newest.st_ino) if newest is not None and newest.st_size else None

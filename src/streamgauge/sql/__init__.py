@@ -1,17 +1,15 @@
 """SQL of a release: a total dialect in which every aggregate has known bounds.
 
     query          a checked SELECT
-    parser         from text to a checked query
+    parser         from text to a checked query, also of reports and of discovered groups
     functions      aggregate functions by name
     dialect        the allow-list of nodes
     scope          names of streams, lookups and columns
-    reader         one rule per node
+    reader         one rule per node, total arithmetic
     expressions    typed, bounded, total expressions
-    arithmetic     total arithmetic
     conditions     three-valued conditions
     grouping       GROUP BY and ROLLUP
     arguments      arguments of aggregate functions
-    query_forms    queries over reports and over discovered groups
 
 Privacy
     A query maps an event by that event, the declarations and public tables alone. It cannot raise, loop, sleep,

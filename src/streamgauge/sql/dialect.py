@@ -149,9 +149,9 @@ def _parse_statements(sql: str) -> list[Node | None]:
         return sqlglot.parse(sql, read="duckdb")
     except ParseError as error:
         what = error.errors[0] if error.errors else {}
-        told = what.get("description", "syntax error").partition(" for <")[0].rstrip(".").lower()
+        description = what.get("description", "syntax error").partition(" for <")[0].rstrip(".").lower()
         where = f"line {what.get('line')}, column {what.get('col')}"
-        raise InvalidReleaseError(f"sql cannot be read: {told} ({where})") from None
+        raise InvalidReleaseError(f"sql cannot be read: {description} ({where})") from None
 
 
 def _check_text(sql: str) -> None:

@@ -25,7 +25,7 @@ from sqlglot import exp
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Label
-from streamgauge.sql import expressions as grids
+from streamgauge.sql import expressions
 from streamgauge.sql.dialect import Node
 from streamgauge.sql.expressions import (
     Expression,
@@ -83,7 +83,7 @@ def _build_number_domain(expression: Expression, sql: str) -> Domain:
         return _build_grid_domain(expression, sql)
     labels = expression.labels
     if len(labels) > MAX_LISTED_NUMBERS and all(
-        float(label).is_integer() and abs(float(label)) <= grids.MAX_EXACT_INT for label in labels
+        float(label).is_integer() and abs(float(label)) <= expressions.MAX_EXACT_INT for label in labels
     ):
         whole = tuple(int(label) for label in labels)
         return whole, _build_enum_code(f"CAST(TRY_CAST({expression.sql} AS BIGINT) AS VARCHAR)", whole)
@@ -164,10 +164,10 @@ def format_expression(node: Node) -> str:
 def make_unique(names: Iterable[tuple[str, bool]]) -> list[str]:
     """Return distinct names: a made name gets a number, a given one must be unique."""
     pairs = list(names)
-    taken = {name.lower() for name, is_given in pairs if is_given}
-    if len(taken) != sum(is_given for _, is_given in pairs):
+    given_names = {name.lower() for name, is_given in pairs if is_given}
+    if len(given_names) != sum(is_given for _, is_given in pairs):
         raise InvalidReleaseError("output names must differ: give each column an AS name of its own")
-    return [name if is_given else _find_free_name(name, taken) for name, is_given in pairs]
+    return [name if is_given else _find_free_name(name, given_names) for name, is_given in pairs]
 
 
 def _find_free_name(name: str, used_names: set[str]) -> str:

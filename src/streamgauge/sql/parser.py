@@ -3,6 +3,18 @@
 WHERE narrows bounds: under `WHERE temperature > 38` an AVG needs noise for 38 to 42 only. Events for which WHERE
 is not true are dropped, and the engine clamps the others to the narrowed bounds. Guards against division by zero
 and overflow do not rely on it: they apply to events that WHERE drops, too.
+
+Two queries have a fixed form: over a column of reports, and over discovered groups.
+
+    SELECT emoji, COUNT(*) FROM s GROUP BY emoji                with reports of emoji
+    SELECT word, COUNT(*) FROM s WHERE ... GROUP BY word        with word = { max_groups = 1000 }
+
+A report contains next to no information by itself. It cannot be filtered, joined, rolled up or combined with other
+columns, only estimated over all reports.
+
+Privacy
+    A query that discovers groups must hide which groups exist. So it can count the events of each and do nothing
+    else: a group is published once its noisy count is above a threshold, for a delta.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,18 +22,115 @@ from dataclasses import replace
 
 from sqlglot import exp
 
+from streamgauge.config.columns import ReportColumn
 from streamgauge.config.errors import InvalidReleaseError
-from streamgauge.config.settings import Lookup, Stream
-from streamgauge.sql import grouping as domains
-from streamgauge.sql import grouping as naming
+from streamgauge.config.settings import Column, Lookup, Stream
+from streamgauge.records.reports import text_size
 from streamgauge.sql.dialect import Node, parse_select
-from streamgauge.sql.expressions import Expression, Interval, expect, unite_needs
+from streamgauge.sql.expressions import Expression, Interval, expect, quote_identifier, unite_needs
 from streamgauge.sql.functions import load_functions
-from streamgauge.sql.grouping import Grouping, SelectItem, parse_grouping, parse_items
-from streamgauge.sql.query import Aggregate, GroupColumn, KeyColumn, Query
-from streamgauge.sql.query_forms import build_report_query, check_single_count, find_key, has_report_column
+from streamgauge.sql.grouping import (
+    Grouping,
+    SelectItem,
+    build_group_column,
+    build_group_name,
+    format_expression,
+    make_unique,
+    parse_grouping,
+    parse_items,
+)
+from streamgauge.sql.query import Aggregate, Codes, GroupColumn, KeyColumn, Query
 from streamgauge.sql.reader import ExpressionReader, format_query
 from streamgauge.sql.scope import Scope, build_scope
+
+
+def has_report_column(select: exp.Select, scope: Scope) -> bool:
+    """Return whether a query names a column of reports anywhere."""
+    return any(node.name in scope.stream.reports for node in select.find_all(exp.Column))
+
+
+def build_report_query(select: exp.Select, scope: Scope) -> Query:
+    """Return the only query form for such a column. Errors name the first of several."""
+    items = parse_items(select, scope.functions)
+    column = next(node.name for node in select.find_all(exp.Column) if node.name in scope.stream.reports)
+    form = f"SELECT {column}, COUNT(*) FROM {scope.stream.name} GROUP BY {column}"
+    refusal = InvalidReleaseError(f"column {column} is of reports and can be asked only as {form}")
+    if select.args.get("where") is not None or scope.lookups:
+        raise refusal
+    if not all(isinstance(item.node, exp.Column) or is_row_count(item) for item in items):
+        raise refusal
+    grouping = parse_grouping(select, items, ExpressionReader(replace(scope, allow_reports=True)))
+    counts = [item for item in items if item.function]
+    if len(counts) != 1 or not _is_alone(grouping, column):
+        raise refusal
+    named = ((grouping.keys[0], column), (counts[0], "count"))
+    name, count = make_unique((item.alias or default, item.alias is not None) for item, default in named)
+    return _build_query(format_query(select), column, scope.stream.reports[column], name, count)
+
+
+def is_row_count(item: SelectItem) -> bool:
+    """Return whether an item is COUNT(*)."""
+    return isinstance(item.node, exp.Count) and isinstance(item.node.this, exp.Star)
+
+
+def _is_alone(grouping: Grouping, column: str) -> bool:
+    nodes = [key.node for key in grouping.keys]
+    return grouping.levels == (1,) and [isinstance(node, exp.Column) and node.name for node in nodes] == [column]
+
+
+def _build_query(text: str, column: str, report: ReportColumn, name: str, count: str) -> Query:
+    claim = report.mechanism
+    codes = Codes(_build_report_sql(column, report), 0 if report.is_vector else claim.codes, column, claim.report_size)
+    return Query(
+        text=text,
+        groups=(GroupColumn(name, report.values, "NULL"),),
+        levels=(1,),
+        aggregates=(Aggregate(count, "count"),),
+        where=None,
+        columns=frozenset({column}),
+        lookups=frozenset(),
+        report=codes,
+    )
+
+
+def _build_report_sql(column: str, report: ReportColumn) -> str:
+    """Return SQL for a code, or for the text of a vector if it has the length of one."""
+    own = quote_identifier(column)
+    if report.is_vector:
+        return f"CASE WHEN strlen({own}) = {text_size(report.mechanism.report_size)} THEN {own} END"
+    return f"CASE WHEN {own} = floor({own}) THEN {own} END"
+
+
+def find_key(grouping: Grouping, scope: Scope) -> KeyColumn | None:
+    """Return the column with discovered groups, if any. It must stand alone."""
+    found = [(key, column) for key in grouping.keys for column in _find_discovered_columns(key, scope)]
+    if not found:
+        return None
+    key, column = found[0]
+    if not isinstance(key.node, exp.Column):
+        shown = format_expression(key.node)
+        raise InvalidReleaseError(
+            f"GROUP BY {shown} must be the column {column.name} itself, whose groups are discovered"
+        )
+    if len(grouping.keys) > 1 or grouping.levels != (1,):
+        what = "leave the others and ROLLUP out"
+        raise InvalidReleaseError(f"GROUP BY {column.name} must stand alone, its groups are discovered: {what}")
+    return KeyColumn(build_group_name(key.node), scope.resolve_column(key.node).sql, int(column.max_groups or 1))
+
+
+def check_single_count(key: KeyColumn, items: Sequence[SelectItem]) -> None:
+    """Reject everything but one COUNT(*)."""
+    if [is_row_count(item) for item in items] != [True]:
+        rule = f"GROUP BY {key.name} takes one COUNT(*) and nothing else, its groups are discovered"
+        raise InvalidReleaseError(f"{rule}: declare its values to ask for more")
+
+
+def _find_discovered_columns(key: SelectItem, scope: Scope) -> list[Column]:
+    """Return the columns in a key whose groups are discovered."""
+    nodes = key.node.find_all(exp.Column)
+    columns = [scope.stream.columns.get(node.name) for node in nodes if scope.is_stream_column(node)]
+    return [column for column in columns if column is not None and column.max_groups is not None]
+
 
 MAX_AGGREGATES = 64
 
@@ -63,7 +172,7 @@ def parse_unguarded(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> 
     grouped: list[GroupColumn | KeyColumn] = [*groups, *([key] if key else [])]
     items = (*grouping.keys, *counted)
     pairs = zip(items, [*grouped, *aggregates], strict=True)
-    names = naming.make_unique((item.alias or column.name, item.alias is not None) for item, column in pairs)
+    names = make_unique((item.alias or column.name, item.alias is not None) for item, column in pairs)
     return Query(
         text=format_query(select),
         groups=tuple(replace(group, name=name) for group, name in zip(groups, names, strict=False)),
@@ -94,11 +203,11 @@ def _build_groups(grouping: Grouping, scope: Scope) -> tuple[list[GroupColumn], 
     """
     expressions = [ExpressionReader(scope)(key.node) for key in grouping.keys]
     found = [
-        domains.build_group_column(naming.build_group_name(key.node), expression, naming.format_expression(key.node))
+        build_group_column(build_group_name(key.node), expression, format_expression(key.node))
         for key, expression in zip(grouping.keys, expressions, strict=True)
     ]
-    kept = tuple(expressions[: min(grouping.levels)])
-    return found, replace(scope, non_null=scope.non_null | unite_needs(kept))
+    common = tuple(expressions[: min(grouping.levels)])
+    return found, replace(scope, non_null=scope.non_null | unite_needs(common))
 
 
 def _build_aggregates(counted: Sequence[SelectItem], scope: Scope) -> list[Aggregate]:
@@ -121,8 +230,8 @@ COMPARISON_BOUNDS: dict[type[Node], tuple[bool, bool]] = {  # true if a value bo
 def narrow_columns(where: Node, read: ExpressionReader) -> Mapping[str, Interval]:
     """Return intervals of the columns that a true condition bounds by numbers."""
     found: dict[str, Interval] = {}
-    for name, declared, told in _find_bounds(where, read):
-        left = found.get(name, declared) & told
+    for name, declared, bounds in _find_bounds(where, read):
+        left = found.get(name, declared) & bounds
         if left is None:
             raise InvalidReleaseError(f"WHERE must be possible: column {name} is never within what is asked of it")
         if left.lower < left.upper:

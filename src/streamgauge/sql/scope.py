@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Column, Lookup, Stream
-from streamgauge.sql import expressions as grids
+from streamgauge.sql import expressions
 from streamgauge.sql.dialect import Node, suggest_name
 from streamgauge.sql.expressions import (
     NO_NAMES,
@@ -134,7 +134,7 @@ def _add_values(whole: Expression, values: Iterable[float]) -> Expression:
     """Return an expression that is one of some numbers."""
     listed = list(values)
     span = Interval(min(listed), max(listed))
-    return replace(whole, kind="number", span=span, grid=merge_grids(map(grids.build_constant_grid, listed)))
+    return replace(whole, kind="number", span=span, grid=merge_grids(map(expressions.build_constant_grid, listed)))
 
 
 def find_key_needs(lookup: Lookup, stream: Stream) -> Names:

@@ -4,10 +4,9 @@ schema            SQLite tables and connections
 sqlite            the SQLite backing: rows and key slots in a folder
 drivers           choice of the store by `[stream] store`
 encryption        state at rest, under keys that die with the next commit
-head              position of the store
 hash_chain        hash over the public history
 integrity         checks of history and state
-store             `Store`: commits
+store             `Store`: head and commits
 reader            public history, without the key
 keys              the curator's key
 lock              one run at a time

@@ -23,6 +23,7 @@ from typing import Any
 from streamgauge.interfaces import (
     MAX_ENTRY,
     EntryRow,
+    HeadRow,
     MarkRow,
     PartRow,
     StepHook,
@@ -31,13 +32,95 @@ from streamgauge.interfaces import (
     ignore_step,
 )
 from streamgauge.memory import wipe
-from streamgauge.store.encryption import SealingKey, overwrite_keys, seal_part
-from streamgauge.store.errors import build_access_error
-from streamgauge.store.hash_chain import Row
-from streamgauge.store.head import Head, open_head, seal_head
+from streamgauge.noise.entropy import read_system_key
+from streamgauge.store.encryption import (
+    DecryptionError,
+    PartKeys,
+    SealingKey,
+    overwrite_keys,
+    pack_keys,
+    parse_slot,
+    seal,
+    seal_part,
+    unpack_keys,
+    unseal,
+    unwrap,
+)
+from streamgauge.store.errors import KeyRefusedError, build_access_error, build_damage_error
+from streamgauge.store.hash_chain import Row, genesis, link
 from streamgauge.store.integrity import check_history, decrypt_parts
 from streamgauge.store.keys import Key
 from streamgauge.store.reader import SQLITE, VISIBLE_MARK, LedgerEntry, StoreReader, Trace, mark_checksum
+
+
+class Head(HeadRow):
+    """The head of a store, and the one that follows it."""
+
+    __slots__ = ()
+
+    @classmethod
+    def create(cls) -> "Head":
+        """Return the head of a new store."""
+        identity = read_system_key()[:16].hex()
+        return cls(identity, 1, 0, 0, genesis(identity))
+
+    def advance(
+        self, tick: int | None, released: Sequence[Row], acts: Sequence[str], *, entered: bool = False
+    ) -> "Head":
+        """Return the next head.
+
+        A commit without anything public adds no entry and leaves the chain, unless `entered` is true.
+        """
+        now = self.tick if tick is None else tick
+        if now < self.tick:
+            raise ValueError(f"tick must be at least {self.tick}, the last one committed, got {now}")
+        latest = max((at for _, at, _ in released), default=now)
+        if latest > now:
+            raise ValueError(f"released ticks must be at most {now}, the tick committed, got {latest}")
+        following = self._replace(generation=self.generation + 1)
+        if now == self.tick and not released and not acts and not entered:
+            return following
+        chain = link(self.chain, now, released, acts)
+        return following._replace(number=self.number + 1, tick=now, chain=chain)
+
+    @property
+    def associated_data(self) -> tuple[str | int, ...]:
+        """Data that the table of part keys is authenticated with."""
+        return self.identity, "head", self.generation, self.number, self.tick, self.chain
+
+
+def seal_head(key: Key | SealingKey, head: Head, keys: PartKeys) -> tuple[bytes, bytes]:
+    """Return the table of part keys under a fresh data key, and the slot with that key."""
+    data_key, table = read_system_key(), pack_keys(keys)
+    try:
+        sealed = seal(data_key, table, *head.associated_data)
+        return sealed, key.wrap(head.identity, head.generation, data_key)
+    finally:
+        wipe(data_key)
+        wipe(table)
+
+
+def open_head(backing: StoreBacking, key: Key) -> tuple[Head, dict[str, bytes]]:
+    """Return the head and the keys of all parts; reject another key, and damage."""
+    head, folder = Head(*backing.head()), backing.address
+    slot = parse_slot(backing.find_slot(head.generation), head.generation)
+    if slot is None:
+        raise build_damage_error(folder, "a database and keys of different moments")
+    try:
+        data_key = unwrap(key.secret, head.identity, head.generation, slot)
+        table = unseal(data_key, backing.sealed_keys(), *head.associated_data)
+        wipe(data_key)
+    except DecryptionError as error:
+        if error.code == "other_key":
+            raise KeyRefusedError(
+                f"key must be the one that the store in {folder} was written under, got another from {key.source}",
+                "wrong_key",
+            ) from None
+        raise build_damage_error(folder, "a state that does not belong to this history") from None
+    keys = unpack_keys(table)
+    wipe(table)
+    return head, keys
+
 
 __all__ = ["COMMIT_STEPS", "LedgerEntry", "Row", "Store", "StoreReader", "Trace"]
 
@@ -51,9 +134,9 @@ class Store(StoreReader):
 
     def __init__(self, folder: Path, backing: StoreBacking, key: Key, steps: StepHook) -> None:
         super().__init__(folder, backing)
-        self._backing = backing
+        self.backing = backing
         self._key: Key | SealingKey = key
-        self._steps = steps
+        self.steps = steps
         self._head, self._keys = open_head(backing, key)
         self._uncertain = False
 
@@ -95,7 +178,7 @@ class Store(StoreReader):
         if self.is_sealed:
             raise ValueError("store must be opened again for its state to be read, got one that is sealed")
         self._refuse_uncertain()
-        return dict(decrypt_parts(self._backing, self._head.identity, self._keys))
+        return dict(decrypt_parts(self.backing, self._head.identity, self._keys))
 
     def commit(
         self,
@@ -156,10 +239,10 @@ class Store(StoreReader):
 
     def empty_journal(self) -> bool:
         """Remove earlier commits from the journal. False if a reader prevents it."""
-        return self._backing.empty_journal()
+        return self.backing.empty_journal()
 
     def close(self) -> None:
-        self._backing.close()
+        self.backing.close()
         self._keys = {}
 
     def _settle(self) -> None:
@@ -169,13 +252,13 @@ class Store(StoreReader):
         can restore them without their key.
         """
         self.marks()
-        for _, plain in decrypt_parts(self._backing, self._head.identity, self._keys):
+        for _, plain in decrypt_parts(self.backing, self._head.identity, self._keys):
             wipe(plain)
         self.empty_journal()
         with self._transaction():
-            self._backing.touch_head()
-        self._steps("store_settled")
-        self._backing.destroy_slot(self._head.generation + 1)
+            self.backing.touch_head()
+        self.steps("store_settled")
+        self.backing.destroy_slot(self._head.generation + 1)
 
     def _commit(
         self,
@@ -209,48 +292,48 @@ class Store(StoreReader):
         keys: dict[str, bytes],
     ) -> None:
         """Write one commit; afterwards `keys` has the keys of all parts."""
-        self._steps("commit_begun")
+        self.steps("commit_begun")
         with self._transaction():
             if after.number != self._head.number:
-                self._backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
+                self.backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
             self._write_state(after, state, keys)
             self._write_marks(marks)
             sealed, slot = seal_head(key, after, keys)
-            self._backing.write_head(after, sealed)
+            self.backing.write_head(after, sealed)
             if self.is_sealed:
                 overwrite_keys(keys)
-            self._steps("rows_written")
-            self._backing.write_slot(after.generation, slot)
-            self._steps("slot_written")
+            self.steps("rows_written")
+            self.backing.write_slot(after.generation, slot)
+            self.steps("slot_written")
             self._uncertain = True
-        self._steps("transaction_committed")
-        self._backing.destroy_slot(after.generation - 1)
-        self._steps("slot_destroyed")
+        self.steps("transaction_committed")
+        self.backing.destroy_slot(after.generation - 1)
+        self.steps("slot_destroyed")
 
     def _refuse_uncertain(self) -> None:
         if self._uncertain:
-            raise build_access_error(self._backing.address, "a commit that may or may not have failed")
+            raise build_access_error(self.backing.address, "a commit that may or may not have failed")
 
     @contextmanager
     def _transaction(self) -> Iterator[None]:
         self._refuse_uncertain()
-        with self._backing.transaction():
+        with self.backing.transaction():
             yield
 
     def _write_state(self, after: Head, state: Mapping[str, bytes | None], keys: dict[str, bytes]) -> None:
         """Seal the parts that changed, and replace their keys."""
         if self.is_sealed:
-            self._backing.delete_parts()
+            self.backing.delete_parts()
         for name, plain in state.items():
             if plain is None:
                 keys.pop(name, None)
-                self._backing.delete_part(name)
+                self.backing.delete_part(name)
             else:
                 keys[name], sealed = seal_part(self._head.identity, name, after.generation, plain)
-                self._backing.write_part(PartRow(name, after.generation, sealed))
+                self.backing.write_part(PartRow(name, after.generation, sealed))
 
     def _write_marks(self, marks: Mapping[str, bytes]) -> None:
-        self._backing.write_marks(MarkRow(name, value, mark_checksum(name, value)) for name, value in marks.items())
+        self.backing.write_marks(MarkRow(name, value, mark_checksum(name, value)) for name, value in marks.items())
 
 
 def create_store(backing: StoreBacking, key: Key, steps: StepHook) -> None:

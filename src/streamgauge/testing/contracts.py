@@ -51,7 +51,7 @@ def check_streaming_source(make: Callable[[], StreamingSource], feed: Feed, *, c
     _expect(source.replayable, "replayable must be True for this contract, got False")
     source.resume(None)
     _expect(_read_all(source) == [], "an empty source must give no record, got some")
-    committed, seen = source.position(), list[bytes]()
+    committed, lines_read = source.position(), list[bytes]()
     for number, line in enumerate((*GOOD_LINES[:4], POISON, *GOOD_LINES[4:])):
         if cuts:
             feed(line[:5])
@@ -61,14 +61,14 @@ def check_streaming_source(make: Callable[[], StreamingSource], feed: Feed, *, c
             feed(line + b"\n")
         read = _read_all(source)
         _expect_lines(read, [] if line == POISON else [line], "each good record must be read once, no other")
-        seen += read
+        lines_read += read
         if number % 3 == 0:  # the run commits here: records read later are lost with the process
-            committed, seen = source.position(), []
+            committed, lines_read = source.position(), []
             source.commit(0)
         source.close()
         source = make()
         source.resume(_pad(committed))
-        _expect_lines(_read_all(source), seen, "after a kill a source must give what came after the position")
+        _expect_lines(_read_all(source), lines_read, "after a kill a source must give what came after the position")
     _check_positions(make, source)
     source.close()
 
@@ -124,7 +124,7 @@ def check_even_source(make: Callable[[Sequence[bytes]], StreamingSource]) -> Non
     Args:
         make: Return a source that has some records, each of the same length.
     """
-    seen = []
+    lines_read = []
     for word in (b"a", b"z", b"\xff"):
         source = make([b'{"n": "%s"}' % (word * 8)] * 5)
         source.resume(None)
@@ -135,9 +135,11 @@ def check_even_source(make: Callable[[Sequence[bytes]], StreamingSource]) -> Non
             ends.append((source.at_end, len(_pad(source.position()))))
             if source.at_end:
                 break
-        seen.append((calls, ends))
+        lines_read.append((calls, ends))
         source.close()
-    _expect(seen[0] == seen[1] == seen[2], "reads and positions must not depend on what is in a record")
+    _expect(
+        lines_read[0] == lines_read[1] == lines_read[2], "reads and positions must not depend on what is in a record"
+    )
 
 
 def check_batch_source(make: Callable[[], BatchSource], lines: Sequence[bytes], change: Callable[[], None]) -> None:

@@ -129,10 +129,10 @@ def check_torn_transactions(tested: StoreUnderTest) -> None:
                         _require(_read_public(reader) == before, "a reader must not see an open transaction")
                         raise StopRequestedError
 
-                store._steps = interrupt
+                store.steps = interrupt
                 with suppress(StopRequestedError):
                     _commit_tick(store, 2)
-                store._steps = ignore_step
+                store.steps = ignore_step
                 _require(_read_public(reader) == before, f"a commit that raised at {step} must leave nothing")
             _check_consistent(store)
         _commit_tick(store, 2)
@@ -159,7 +159,7 @@ def check_two_writers(tested: StoreUnderTest) -> None:
                 tested.open()
 
         _require(_fork(open_second) == 0, "a second writer in another process must be refused")
-        _check_stale_head(store._backing)
+        _check_stale_head(store.backing)
     _kill_at("commit_begun", lambda hook: _commit_tick(tested.open(steps=hook), 2))
     with tested.open() as store:
         _commit_tick(store, 2)
@@ -200,7 +200,7 @@ def check_slots(tested: StoreUnderTest) -> None:
     with tested.open(create=True) as store:
         for tick in (1, 2, 3):
             _commit_tick(store, tick)
-            backing, generation = store._backing, store._head.generation
+            backing, generation = store.backing, store._head.generation
             for other in (generation - 1, generation, generation + 1):
                 found = parse_slot(backing.find_slot(other), other)
                 _require((found is not None) == (other == generation), "the newest generation alone must have a slot")
@@ -216,7 +216,7 @@ def check_rows(tested: StoreUnderTest) -> None:
         for tick in range(1, 8):
             _commit_tick(store, tick)
         store.commit(acts=[LedgerEntry("note", {"n": 1}), LedgerEntry("note", {"n": 2})])
-        rows, until = store._backing, MAX_ENTRY
+        rows, until = store.backing, MAX_ENTRY
         ticks = [row.tick for row in rows.releases("a", 2, 7, until, step=2, limit=2)]
         _require(ticks == [2, 4], f"releases must follow step and limit, got ticks {ticks}")
         newest = rows.releases("a", 1, 6, until, limit=1, payload_bytes=3, newest_first=True)

@@ -85,9 +85,9 @@ class LocalHashing(SketchMechanism, CodedMechanism, SupportMechanism):
     def privatise_many(self, items: Sequence[Item], noise: RandomSource | None = None) -> Reports:
         chance, words = resolve_noise(noise), self.family.words(items)
         row = chance.uniform(self.hashes, len(words))
-        kept = chance.coins(self.chances["kept"], len(words)).astype(np.int64)
+        is_true = chance.coins(self.chances["kept"], len(words)).astype(np.int64)
         other = chance.uniform(self.width - 1, len(words))
-        column = choose_response(self.family.columns(row, words), kept, other)
+        column = choose_response(self.family.columns(row, words), is_true, other)
         return pack_codes(row * self.width + column, self.report_size)
 
     def build_table(self) -> Table:

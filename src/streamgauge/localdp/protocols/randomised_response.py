@@ -64,7 +64,7 @@ class RandomisedResponse(DomainMechanism, CodedMechanism):
 
     def privatise_many(self, items: Sequence[Item], noise: RandomSource | None = None) -> Reports:
         chance, place = resolve_noise(noise), self.find_places(items)
-        kept = chance.coins(self.chances["kept"], len(place))
+        is_true = chance.coins(self.chances["kept"], len(place))
         other, instead = (chance.uniform(sides, len(place)) for sides in (self.codes - 1, self.codes))
         place = np.where(place == NOT_LISTED, instead, place)
-        return pack_codes(choose_response(place, kept.astype(np.int64), other), self.report_size)
+        return pack_codes(choose_response(place, is_true.astype(np.int64), other), self.report_size)
