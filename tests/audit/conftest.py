@@ -6,22 +6,22 @@ from typing import Any
 
 import pytest
 
-from streamgauge.runtime.part_runs import PartRun
+from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sources.file import WholeFile
 
-Leak = Callable[[PartRun, Any, int, int, Any], Any]  # run, tally, first tick, ticks, honest estimates: what it returns
+Leak = Callable[[EventPartRun, Any, int, int, Any], Any]  # run, tally, first tick, ticks, honest estimates: what it returns
 
 
 @pytest.fixture
 def leaky_run(monkeypatch: pytest.MonkeyPatch) -> Callable[[Leak], None]:
     """Install a run that passes each exact tally and its estimates through a function."""
-    honest = PartRun.estimate_ticks
+    honest = EventPartRun.estimate_ticks
 
     def install(leak: Leak) -> None:
-        def estimate_ticks(run: PartRun, tally: Any, first: int, count: int) -> Any:
+        def estimate_ticks(run: EventPartRun, tally: Any, first: int, count: int) -> Any:
             return leak(run, tally, first, count, honest(run, tally, first, count))
 
-        monkeypatch.setattr(PartRun, "estimate_ticks", estimate_ticks)
+        monkeypatch.setattr(EventPartRun, "estimate_ticks", estimate_ticks)
 
     return install
 

@@ -6,6 +6,7 @@
     command_validation    their judgement by the ledger
     intrusion             announced intrusions into a served run
     run_totals            counters over restarts of the run
+    tuning                intervals, timeouts and sizes that no file sets
     publishing/           publication on the clock
     http/                 connections, limits, authentication, bodies
     routes/               one module per resource
