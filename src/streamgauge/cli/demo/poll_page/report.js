@@ -37,7 +37,7 @@ function statusText({ before, status }) {
 
 /** The report in words. */
 function sentence({ claim, items, report }) {
-  const { row, line, negative } = claim.told(report);
+  const { row, line, negative } = claim.decode(report);
   const question = (row * claim.width + line + 1).toLocaleString("en-GB");
   const all = (claim.hashes * claim.width).toLocaleString("en-GB");
   const each = items.map((item) => claim.likelihood(item, report));
