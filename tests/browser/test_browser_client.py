@@ -44,7 +44,7 @@ def fresh(client):
 
 
 def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
-    told = client(
+    details = client(
         """return given.hashes.map(({seed, coefficients, columns}) => ({
         seed,
         words: given.items.map((item) => String(client.hashItem(seed, item))),
@@ -55,20 +55,20 @@ def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
       }));""",
         VECTORS,
     )
-    assert told == VECTORS["hashes"]
+    assert details == VECTORS["hashes"]
 
 
 def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(client):
     known = {type(claim).__name__ for claim in SMALL}
     claims = [each for each in VECTORS["claims"] if each["settings"]["protocol"] in known]
-    told = client(
+    details = client(
         """return given.claims.map(({settings, cases}) => {
         const claim = client.parseMechanism(settings);
         const reports = cases.map(({item, drawn}) => claim.encode(item, ...drawn));
         return [claim.size, reports.map(hex), hex(client.message(claim, reports))]; });""",
         {"claims": claims},
     )
-    assert told == [
+    assert details == [
         [each["report_size"], [case["report"] for case in each["cases"]], each["message"]] for each in claims
     ]
     assert {each["settings"]["protocol"] for each in claims} == known
@@ -81,26 +81,26 @@ def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
     """In proportion to the exact law, for every report and item."""
     laws = [law(claim, item) for item in ITEMS]
     reports = sorted(laws[0])
-    told = client(
+    details = client(
         """const claim = client.parseMechanism(given[0]);
         return given[1].map((report) => given[2].map((item) => claim.likelihood(item, unhex(report))));""",
         [wire.to_settings(claim), [report.hex() for report in reports], list(ITEMS)],
     )
     exact = np.array([[float(each[report]) for each in laws] for report in reports])
-    np.testing.assert_allclose(np.array(told) / np.array(told)[:, :1], exact / exact[:, :1], rtol=1e-9)
+    np.testing.assert_allclose(np.array(details) / np.array(details)[:, :1], exact / exact[:, :1], rtol=1e-9)
     worst = (exact.max(1) / exact.min(1)).max()
     assert log(worst) - SURE < client("return client.parseMechanism(given).loss", wire.to_settings(claim)) <= 1 + SURE
 
 
 @EACH
-def test_chances_that_lose_more_than_the_epsilon_are_refused_whoever_sent_them(client, claim):
+def test_chances_that_lose_more_than_the_epsilon_are_refused_whichever_client_sent_them(client, claim):
     settings = wire.to_settings(claim)
     known = settings["chances"]
     for name, k in known.items():
         ways = {0, WORD_RANGE, k // 2 if name == "flip" else (k + WORD_RANGE) // 2, k + 0.5}
         for way in ways:
-            told = client("return client.parseMechanism(given)", altered(settings, chances=known | {name: way}))
-            assert told == {"refused": "Error"}, (name, way)
+            details = client("return client.parseMechanism(given)", altered(settings, chances=known | {name: way}))
+            assert details == {"refused": "Error"}, (name, way)
     other = settings | {"fingerprint": "00000000"}
     assert client("return client.parseMechanism(given)", other) == {"refused": "mismatch"}
 
@@ -144,27 +144,27 @@ NO_CLAIM = [
 
 def refused(client, act, given):
     """With which errors an act on each thing is refused; None where it is not."""
-    told = f"""const found = [];
+    details = f"""const found = [];
     for (const each of given) {{
       try {{ {act} found.push(null); }} catch (error) {{ found.push(refusal(error)); }}
     }}
     return found;"""
-    return set(client(told, given))
+    return set(client(details, given))
 
 
 def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fresh):
-    told = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
-    claims = [altered(told, epsilon=epsilon) for epsilon in NO_LOSS]
+    details = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
+    claims = [altered(details, epsilon=epsilon) for epsilon in NO_LOSS]
     assert refused(fresh, "client.parseMechanism(each);", claims) == {"Error"}
     assert refused(fresh, "new client.ChargeEachReport(each);", NO_LOSS) == {"Error"}
     charged = """await client.disk.update('streamgauge m', () => each[1]);
     const again = new client.ChargeEachReport('99');
     await new client.Device(client.parseMechanism(each[0]), {policy: again, name: 'm'}).report('a');"""
-    assert refused(fresh, charged, [[told, json.dumps(MEMORY)]]) == {None}
-    kept = [json.dumps(MEMORY | {"spent_epsilon": spent}) for spent in [*NO_LOSS, "-99"]]
-    assert refused(fresh, charged, [[told, each] for each in kept]) == {"InvalidSaveError"}
+    assert refused(fresh, charged, [[details, json.dumps(MEMORY)]]) == {None}
+    stored = [json.dumps(MEMORY | {"spent_epsilon": spent}) for spent in [*NO_LOSS, "-99"]]
+    assert refused(fresh, charged, [[details, each] for each in stored]) == {"InvalidSaveError"}
     spoilt = ["null", "", "{}", "[]", "7", '"2"', "{", *map(json.dumps, NO_MEMORY)]
-    assert refused(fresh, charged, [[told, each] for each in spoilt]) == {"InvalidSaveError"}
+    assert refused(fresh, charged, [[details, each] for each in spoilt]) == {"InvalidSaveError"}
 
 
 def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
@@ -173,8 +173,8 @@ def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
     assert client("return client.parseMechanism(JSON.parse(given))", proto) == {"refused": "Error"}
 
 
-def test_a_claim_is_a_copy_of_its_settings_that_nobody_changes(client):
-    changed = """const claim = client.parseMechanism(given); given.chances.kept = 1; given.items[0] = 'b';
+def test_a_claim_is_a_copy_of_its_settings_that_no_one_changes(client):
+    changed = """const claim = client.parseMechanism(given); given.chances.stored = 1; given.items[0] = 'b';
     const frozen = [claim, claim.chances, claim.items].every(Object.isFrozen);
     return [frozen, claim.items[0], claim.loss < 1.1];"""
     assert client(changed, LISTED) == [True, "a", True]
@@ -195,13 +195,13 @@ def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_lef
 def sent(client):
     """A claim, and reports of two items that Chromium drew."""
     claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(2), hashes=16, width=16, seed=7)
-    told = client(
+    details = client(
         """const claim = client.parseMechanism(given[0]);
         const draw = (item, times) => Array.from({length: times}, () => hex(claim.privatise(item))).join('');
         return draw('a', given[1]) + draw('🔥', given[2]);""",
         [wire.to_settings(claim), OF_A, REPORTS - OF_A],
     )
-    return claim, np.frombuffer(bytes.fromhex(told), np.uint8).reshape(REPORTS, claim.report_size)
+    return claim, np.frombuffer(bytes.fromhex(details), np.uint8).reshape(REPORTS, claim.report_size)
 
 
 def chance_of(claim, reports, flip):
@@ -227,7 +227,7 @@ def test_rows_lines_and_flips_have_the_chances_of_the_claim_and_no_others(sent):
     assert chance_of(claim, reports[np.argsort(unpack_codes(reports) & 1)], flip) < SURE  # told of the wrong item
 
 
-def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sent):
+def test_a_collector_in_python_counts_what_the_browser_sent_inside_its_error(sent):
     claim, reports = sent
     collector = claim.build_collector()
     assert collector.add(wire.unpack_message(claim, wire.pack_message(claim, reports))) == REPORTS
@@ -245,9 +245,9 @@ def test_a_collector_in_python_counts_what_the_browser_sent_within_its_error(sen
 def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
     for claim, again in product(SMALL, ("Repeat()", "ChargeEachReport('9')")):
         device = f"new client.Device(client.parseMechanism(given), {{policy: new client.{again}}})"
-        asked = f"{broken} return {device}.report('a');"
-        assert fresh(asked, wire.to_settings(claim)) == {"refused": "EntropyError"}
-    assert fresh.kept() == {}
+        requested = f"{broken} return {device}.report('a');"
+        assert fresh(requested, wire.to_settings(claim)) == {"refused": "EntropyError"}
+    assert fresh.stored() == {}
 
 
 def forbidden(source):
@@ -257,7 +257,7 @@ def forbidden(source):
     return re.findall(r"Math\.random|Date|performance|\bimport\b|\bfetch\b|\beval\b|https?:|Function\(", code)
 
 
-def test_there_is_no_other_chance_in_the_file_and_it_asks_nobody():
+def test_there_is_no_other_chance_in_the_file_and_it_asks_no_one():
     assert forbidden(SOURCE) == []
     assert SOURCE.count("getRandomValues(") == 1
     assert forbidden(SOURCE.replace("drawWords(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
@@ -281,7 +281,7 @@ def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_on
     assert fresh(DEVICE + SPENT, settings) == "0"
 
 
-def test_a_device_that_is_charged_draws_anew_until_its_total_is_spent(fresh):
+def test_a_device_that_is_charged_draws_again_until_its_total_is_spent(fresh):
     settings = wire.to_settings(sg.localdp.CountMeanSketch(sg.Pure("1/3"), width=64))
     charged = """const spender = new Device(claim, {policy: new ChargeEachReport('1'), name: 'other'});
     const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex((await spender.report('a')).report));

@@ -39,9 +39,9 @@ def collection(again="repeat", most=1, claim=SKETCH, start=START):
     return {"name": "poll", "start": start, "tick": TICK, "columns": {"emoji": column}}
 
 
-def acts(client, told, *acts):
+def acts(client, details, *acts):
     """What a device says, of acts (moment, act, ...), with reports and keys numbered as they come."""
-    return client(ACTS, [[told, START + at, *act] for at, *act in acts])
+    return client(ACTS, [[details, START + at, *act] for at, *act in acts])
 
 
 def test_a_report_without_an_answer_is_due_again_under_its_key_while_that_is_remembered(fresh):
@@ -49,25 +49,25 @@ def test_a_report_without_an_answer_is_due_again_under_its_key_while_that_is_rem
     assert said == [[0, 0]] * 3 + [None] * 3
 
 
-def test_what_was_taken_is_not_due_again(fresh):
-    told = ((0, "due"), (1, "seen"), (2, "answered"), (3, "due"), (4, "seen"), (5, "answered", False), (6, "due"))
-    assert acts(fresh, collection(), *told) == [[0, 0], [0, "unanswered", AGAIN - 1], None, [0, "accepted", 0], None]
+def test_what_was_accepted_is_not_due_again(fresh):
+    details = ((0, "due"), (1, "seen"), (2, "answered"), (3, "due"), (4, "seen"), (5, "answered", False), (6, "due"))
+    assert acts(fresh, collection(), *details) == [[0, 0], [0, "unanswered", AGAIN - 1], None, [0, "accepted", 0], None]
 
 
 def test_what_was_refused_each_time_is_due_whenever_it_goes_and_its_time_begins_then(fresh):
     day = 86_400
-    told = (
+    details = (
         *((0, "due"), (1, "answered", False), (2, "seen"), (day, "due"), (day, "seen")),
         *((day + AGAIN - 1, "due"), (day + AGAIN, "due")),
     )
     said = [[0, 0], [0, "rejected", float("inf")], [0, 0], [0, "unanswered", AGAIN], [0, 0], None]
-    assert acts(fresh, collection(), *told) == said
+    assert acts(fresh, collection(), *details) == said
 
 
 def test_an_attempt_that_was_lost_stays_lost_whatever_is_answered_to_another(fresh):
-    told = (0, "due"), (5, "due"), (6, "answered", False), (7, "seen"), (AGAIN, "due"), (AGAIN, "seen")
+    details = (0, "due"), (5, "due"), (6, "answered", False), (7, "seen"), (AGAIN, "due"), (AGAIN, "seen")
     said = [[0, 0], [0, 0], [0, "unanswered", AGAIN - 7], None, [0, "unanswered", 0]]
-    assert acts(fresh, collection(), *told) == said
+    assert acts(fresh, collection(), *details) == said
 
 
 def test_a_clock_that_is_set_back_sends_nothing_again(fresh):
@@ -76,16 +76,16 @@ def test_a_clock_that_is_set_back_sends_nothing_again(fresh):
 
 @pytest.mark.parametrize(("again", "next_report"), [("repeat", 0), ("charge", 1)])
 def test_once_it_was_answered_one_more_is_due_at_its_pace(fresh, again, next_report):
-    told = (0, "due"), (3, "due"), (3, "answered"), (12, "due"), (13, "due"), (13, "answered"), (23, "due")
-    assert acts(fresh, collection(again, 2), *told) == [[0, 0], [0, 0], None, [next_report, 1], None]
+    details = (0, "due"), (3, "due"), (3, "answered"), (12, "due"), (13, "due"), (13, "answered"), (23, "due")
+    assert acts(fresh, collection(again, 2), *details) == [[0, 0], [0, 0], None, [next_report, 1], None]
 
 
 def test_one_that_was_lost_for_good_makes_room_for_the_next(fresh):
-    told = (0, "due"), (AGAIN, "due"), (AGAIN + 1, "due"), (3 * AGAIN, "due")
-    assert acts(fresh, collection(most=2), *told) == [[0, 0], [0, 1], [0, 1], None]
+    details = (0, "due"), (AGAIN, "due"), (AGAIN + 1, "due"), (3 * AGAIN, "due")
+    assert acts(fresh, collection(most=2), *details) == [[0, 0], [0, 1], [0, 1], None]
 
 
-def test_a_poll_that_begins_anew_gets_the_same_report_under_a_key_of_its_own(fresh):
+def test_a_poll_that_begins_again_gets_the_same_report_under_a_key_of_its_own(fresh):
     """Under the old key it would be one that this poll's pace does not count."""
     later = collection(start=START + 60)
     given = [[collection(), START, "due"], [later, START + 61, "due"], [later, START + 62, "due"]]
@@ -93,8 +93,8 @@ def test_a_poll_that_begins_anew_gets_the_same_report_under_a_key_of_its_own(fre
 
 
 def test_an_answer_to_another_report_changes_nothing(fresh):
-    told = (0, "due"), (0, "forgotten"), (1, "due"), (2, "seen")
-    assert acts(fresh, collection(), *told) == [[0, 0], [1, 1], [0, "unanswered", AGAIN - 1]]
+    details = (0, "due"), (0, "forgotten"), (1, "due"), (2, "seen")
+    assert acts(fresh, collection(), *details) == [[0, 0], [1, 1], [0, "unanswered", AGAIN - 1]]
     fresh("await client.buildDevice(given, 'emoji', {maxLoss: '2'}).acknowledge('0'.repeat(32));", collection())
     assert acts(fresh, collection(), (2, "seen")) == [[0, "unanswered", AGAIN - 1]]
 
@@ -103,12 +103,12 @@ def test_an_answer_to_another_report_changes_nothing(fresh):
 def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
     """One that repeats has none left; one that is charged pays for another."""
     for claim, most in ((SKETCH, 2), (OTHER, 2)):
-        told = collection(again, most, claim)
-        before = acts(fresh, told, (0, "seen"))
+        details = collection(again, most, claim)
+        before = acts(fresh, details, (0, "seen"))
         assert before == [[2, None, 0]] if claim == SKETCH else [[0 if again == "repeat" else 1, None, 0]]
-        acts(fresh, told, (0, "due"), (0, "answered"))
-    told = collection(again, 2, OTHER)
-    assert acts(fresh, told, (TICK, "due")) == ["mismatch" if again == "repeat" else [0, 0]]
+        acts(fresh, details, (0, "due"), (0, "answered"))
+    details = collection(again, 2, OTHER)
+    assert acts(fresh, details, (TICK, "due")) == ["mismatch" if again == "repeat" else [0, 0]]
 
 
 def test_a_device_of_another_collection_hears_so_though_it_has_no_report_left(fresh):
@@ -146,7 +146,7 @@ def test_as_many_are_left_as_pace_and_budget_leave(fresh, epsilon, total, most, 
     assert fresh(LEFT, [wire.to_settings(claim), total, most]) == left
 
 
-def test_what_was_spent_without_a_report_that_is_kept_is_not_drawn_for_again(fresh):
+def test_what_was_spent_without_a_report_that_is_stored_is_not_drawn_for_again(fresh):
     act = """await client.disk.update('streamgauge emoji', () => '{"spent_epsilon":"6"}');
     const device = client.buildDevice(given, 'emoji', {maxLoss: '6'});
     const refused = async (act) => act.then(() => null, (error) => refusal(error));
@@ -194,8 +194,8 @@ def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts
     assert [visit(at, ACCEPTED) for at in (AGAIN, 2 * AGAIN)] == [[], []]
     fresh.page.reload()
     fresh.clear()
-    kept = [visit(10**6 * at, answer) for at, answer in enumerate((MANY, BEHIND, BEHIND, ACCEPTED, ACCEPTED))]
-    assert kept == [*[kept[0]] * 4, []]
+    stored = [visit(10**6 * at, answer) for at, answer in enumerate((MANY, BEHIND, BEHIND, ACCEPTED, ACCEPTED))]
+    assert stored == [*[stored[0]] * 4, []]
     fresh.page.reload()
 
 

@@ -26,18 +26,18 @@ def browser_of(profile: Path):
     """A browser in a group of processes of its own, which can be killed together."""
     from playwright.sync_api import sync_playwright
 
-    told = profile / "DevToolsActivePort"
-    told.unlink(missing_ok=True)
-    told_to = [f"--user-data-dir={profile}", "--remote-debugging-port=0", "--no-first-run"]
-    command = [CHROMIUM, "--headless=new", "--no-sandbox", *told_to, "about:blank"]
+    details = profile / "DevToolsActivePort"
+    details.unlink(missing_ok=True)
+    recipient = [f"--user-data-dir={profile}", "--remote-debugging-port=0", "--no-first-run"]
+    command = [CHROMIUM, "--headless=new", "--no-sandbox", *recipient, "about:blank"]
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     process = subprocess.Popen(command, start_new_session=True, **quiet)
     try:
-        while not (told.exists() and told.read_text().count("\n")):
+        while not (details.exists() and details.read_text().count("\n")):
             assert process.poll() is None
             time.sleep(0.02)
         with sync_playwright() as playwright:
-            port = told.read_text().split()[0]
+            port = details.read_text().split()[0]
             found = playwright.chromium.connect_over_cdp(f"http://127.0.0.1:{port}")
             yield found.contexts[0], process
     finally:

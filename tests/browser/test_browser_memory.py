@@ -47,7 +47,7 @@ def test_two_tabs_at_once_draw_one_report_between_them(fresh, again):
         assert one == other
     else:
         assert all(pair.count("BudgetExhaustedError") == 1 for pair in zip(one, other, strict=True))
-    assert len(fresh.kept()) == ROUNDS
+    assert len(fresh.stored()) == ROUNDS
 
 
 def test_a_storage_that_keeps_nothing_hands_out_nothing(client):
@@ -75,7 +75,7 @@ def test_where_the_browser_does_not_write_nothing_is_handed_out_or_counted(fresh
     broken = f"Object.defineProperty({owner}, '{last}', {{value: {value}, configurable: true}}); "
     assert fresh(broken + DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == words
     fresh.page.reload()
-    assert fresh.kept() == {}
+    assert fresh.stored() == {}
     assert fresh(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == "kept"
 
 
@@ -88,12 +88,12 @@ def test_a_disk_that_is_full_hands_out_nothing(client):
     tabs.new_cdp_session(page.page).send("Storage.overrideQuotaForOrigin", quota)
     words = "storage must keep what is written, got QuotaExceededError"
     assert page(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == words
-    assert page.kept() == {}
+    assert page.stored() == {}
     tabs.close()
 
 
-def test_what_a_change_throws_is_told_and_nothing_is_written(fresh):
-    told = """const {disk} = client;
+def test_what_a_change_throws_is_shown_and_nothing_is_written(fresh):
+    details = """const {disk} = client;
     await disk.update('a', () => 'first');
     const refused = await disk.update('a', () => { throw new client.ReportPaceError('later'); })
       .catch((error) => [error.constructor.name, error.message]);
@@ -102,11 +102,11 @@ def test_what_a_change_throws_is_told_and_nothing_is_written(fresh):
       await disk.update('a', (text) => { seen.push(text); return change; });
     }
     return [refused, seen];"""
-    assert fresh(told) == [["ReportPaceError", "later"], ["first", "first", "second", "second", None]]
+    assert fresh(details) == [["ReportPaceError", "later"], ["first", "first", "second", "second", None]]
 
 
 def test_a_memory_is_of_one_name_and_is_gone_once_it_is_forgotten(fresh):
-    told = """const device = (name) => new client.Device(client.parseMechanism(given), {name});
+    details = """const device = (name) => new client.Device(client.parseMechanism(given), {name});
     await device('one').report('a');
     const spent = async (name) => (await device(name).status()).spent;
     const told = () => Promise.all(['one', 'other'].map(spent));
@@ -114,5 +114,5 @@ def test_a_memory_is_of_one_name_and_is_gone_once_it_is_forgotten(fresh):
     await device('other').report('a');
     await device('one').wipe();
     return [before, await told()];"""
-    assert fresh(told, SETTINGS) == [["2", "0"], ["0", "2"]]
-    assert list(fresh.kept()) == ["streamgauge other"]
+    assert fresh(details, SETTINGS) == [["2", "0"], ["0", "2"]]
+    assert list(fresh.stored()) == ["streamgauge other"]

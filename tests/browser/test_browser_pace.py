@@ -28,41 +28,41 @@ for (const at of moments) {
 SENT = MADE + "return said;"
 
 
-def asked(client, told, moments):
+def requested(client, details, moments):
     """What a device answers that is made anew each time, with distinct reports as 0, 1, ..."""
-    said = client(SENT, [told, {}, moments])
+    said = client(SENT, [details, {}, moments])
     reports = list(dict.fromkeys(each for each in said if re.fullmatch("[0-9a-f]+", each)))
     return [reports.index(each) if each in reports else each for each in said]
 
 
 def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(fresh):
     later = [START + TICK * n for n in range(5)]
-    assert asked(fresh, collection(), later) == [0, *["report_limit"] * 4]
+    assert requested(fresh, collection(), later) == [0, *["report_limit"] * 4]
     fresh.clear()
-    assert asked(fresh, collection(most=3), later) == [0, 0, 0, *["report_limit"] * 2]
+    assert requested(fresh, collection(most=3), later) == [0, 0, 0, *["report_limit"] * 2]
     fresh.clear()
-    assert asked(fresh, collection("charge", 3), later) == [0, 1, 2, *["report_limit"] * 2]
+    assert requested(fresh, collection("charge", 3), later) == [0, 1, 2, *["report_limit"] * 2]
 
 
-def test_no_two_reports_are_within_a_tick_and_a_clock_that_is_set_back_brings_none(fresh):
+def test_no_two_reports_are_inside_a_tick_and_a_clock_that_is_set_back_brings_none(fresh):
     moments = [START + at for at in (-3, 5, 5, 14, 0, 15, 16, 5, 25)]
     said = ["too_soon 3", 0, "too_soon 10", "too_soon 1", "too_soon 15", 0, "too_soon 9", "too_soon 20", 0]
-    assert asked(fresh, collection(most=9), moments) == said
+    assert requested(fresh, collection(most=9), moments) == said
 
 
 def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(fresh):
-    told = collection()
-    assert asked(fresh, told, [START]) == [0]
-    next_one = told | {"start": START + 1000}
-    first = json.loads(fresh.kept()["streamgauge emoji"])
-    assert asked(fresh, next_one, [START + 999, START + 1000, START + 2000]) == ["too_soon 1", 0, "report_limit"]
-    second = json.loads(fresh.kept()["streamgauge emoji"])
+    details = collection()
+    assert requested(fresh, details, [START]) == [0]
+    next_one = details | {"start": START + 1000}
+    first = json.loads(fresh.stored()["streamgauge emoji"])
+    assert requested(fresh, next_one, [START + 999, START + 1000, START + 2000]) == ["too_soon 1", 0, "report_limit"]
+    second = json.loads(fresh.stored()["streamgauge emoji"])
     assert (first["last_report"], first["spent_epsilon"]) == (second["last_report"], second["spent_epsilon"])
     assert first["key"] != second["key"]
 
 
-def test_the_last_report_and_its_key_are_kept_to_be_sent_again(fresh):
-    told = fresh(
+def test_the_last_report_and_its_key_are_stored_to_be_sent_again(fresh):
+    details = fresh(
         MADE
         + """const seen = async () => {
           const {remaining, lastReport, key} = await device(0).status();
@@ -77,17 +77,17 @@ def test_the_last_report_and_its_key_are_kept_to_be_sent_again(fresh):
         return [before, ...sent];""",
         [collection("charge", 2), {}, []],
     )
-    (left, last, key), one, other = told
+    (left, last, key), one, other = details
     assert (left, last, key) == (2, None, None)
-    for (report, key, *seen), expected in ((one, 1), (other, 0)):
-        assert (seen, len(key)) == ([expected, report, key], 32)
+    for (report, key, *observed), expected in ((one, 1), (other, 0)):
+        assert (observed, len(key)) == ([expected, report, key], 32)
     assert (one[0] != other[0], one[1] != other[1]) == (True, True)
 
 
 @pytest.mark.parametrize("again", ["repeat", "charge"])
 def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, again):
     """Once written it counts; what cannot be written is not handed out, and not counted."""
-    told = fresh(
+    details = fresh(
         """const kept = new Map(); let full = true;
         const write = (name, text) => { if (full) throw new Error('full'); kept.set(name, text); };
         const storage = {async update(name, change) {
@@ -104,18 +104,18 @@ def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, agai
         """,
         collection(again),
     )
-    assert told == ["full", 1, 0, "report_limit"]
+    assert details == ["full", 1, 0, "report_limit"]
 
 
 def test_a_refusal_does_not_look_at_the_item(fresh):
-    told = fresh(
+    details = fresh(
         """const device = client.buildDevice(given, 'emoji', {maxLoss: '2'});
         await device.report('a');
         const item = {toString() { throw new Error('looked'); }};
         return device.report(item).catch((error) => error.message);""",
         collection(),
     )
-    assert told == "reports must be at most 1, got one more"
+    assert details == "reports must be at most 1, got one more"
 
 
 SAID = """try { %s } catch (error) { return [refusal(error), error.message]; } return [];"""
@@ -123,7 +123,7 @@ OF = "client.buildDevice(given, 'emoji', {maxLoss: '2'});"
 
 
 @pytest.mark.parametrize(
-    ("act", "told", "words"),
+    ("act", "details", "words"),
     [
         ("client.buildDevice(given, 'cat', {maxLoss: '2'})", collection(), 'column must be one of emoji, got "cat"'),
         ("client.buildDevice(given, 'toString', {maxLoss: '2'})", collection(), "column must be one of emoji, got"),
@@ -135,18 +135,18 @@ OF = "client.buildDevice(given, 'emoji', {maxLoss: '2'});"
         (OF, collection() | {"start": "now"}, 'start must be seconds since 1970, or null, got "now"'),
     ],
 )
-def test_a_collection_that_tells_no_pace_is_refused(fresh, act, told, words):
-    kind, said = fresh(SAID % act, told)
+def test_a_collection_that_tells_no_pace_is_refused(fresh, act, details, words):
+    kind, said = fresh(SAID % act, details)
     assert (kind, said[: len(words)]) == ("Error", words)
 
 
 def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused(fresh):
     act = "client.buildDevice(given[0], 'emoji', {maxLoss: given[1]});"
-    for told, agreed in ((collection(), "2"), (collection(most=9), "2"), (collection("charge", 3), "6")):
-        assert fresh(SAID % act, [told, agreed]) == []
+    for details, agreed in ((collection(), "2"), (collection(most=9), "2"), (collection("charge", 3), "6")):
+        assert fresh(SAID % act, [details, agreed]) == []
     said = "maxLoss must be at least epsilon {}, which the collection asks for, got {}"
-    for told, agreed, asks in ((collection(), "199/100", 2), (collection("charge", 3), "5", 6)):
-        assert fresh(SAID % act, [told, agreed]) == ["loss_not_agreed", said.format(asks, agreed)]
+    for details, agreed, asks in ((collection(), "199/100", 2), (collection("charge", 3), "5", 6)):
+        assert fresh(SAID % act, [details, agreed]) == ["loss_not_agreed", said.format(asks, agreed)]
 
 
 def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
@@ -155,4 +155,4 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
     for moment in (None, "5"):
         kind, said = fresh(SAID % act, [collection(), moment])
         assert (kind, said[:33]) == ("Error", "now must tell seconds since 1970,")
-    assert fresh.kept() == {}
+    assert fresh.stored() == {}

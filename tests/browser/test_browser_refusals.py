@@ -49,8 +49,8 @@ def test_seeds_of_words_have_the_bound_that_python_has(client, length, step):
     words = sg.localdp.HeavyHitters(sg.Pure(1), alphabet="ab", length=length, step=step, seed=most)
     with pytest.raises(ValueError, match=f"seed must be at most {most}, got"):
         sg.localdp.HeavyHitters(sg.Pure(1), alphabet="ab", length=length, step=step, seed=most + 1)
-    told = wire.to_settings(words)
-    assert accepted(client, [told, altered(told, seed=most + 1)]) == [True, False]
+    details = wire.to_settings(words)
+    assert accepted(client, [details, altered(details, seed=most + 1)]) == [True, False]
 
 
 SAID = """const claim = client.parseMechanism(given); const {Device, Repeat, ChargeEachReport} = client;
@@ -105,9 +105,9 @@ def test_what_a_page_got_wrong_is_said(client, act, words):
     assert client(SAID % act, wire.to_settings(SKETCH)) == words
 
 
-def test_what_was_spent_is_told_in_lowest_terms_and_read_as_it_was_written_before(client):
+def test_what_was_spent_is_shown_in_lowest_terms_and_read_as_it_was_written_before(client):
     settings = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/6"), hashes=16, width=16))
-    told = client(
+    details = client(
         """const again = new client.ChargeEachReport('9');
         const kept = new Map();
         const storage = {async update(name, change) {
@@ -126,4 +126,4 @@ def test_what_was_spent_is_told_in_lowest_terms_and_read_as_it_was_written_befor
         return [...spent, (await device('old').status()).spent];""",
         settings,
     )
-    assert told == ["1/6", "1/3", "1/2", "2/3", "5/6", "1", "1/3"]
+    assert details == ["1/6", "1/3", "1/2", "2/3", "5/6", "1", "1/3"]

@@ -42,7 +42,7 @@ STEPS = -1, 1, TICK, AGAIN - 1, AGAIN
 
 def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, str]], list[Any], list[Attempt]]]:
     """Every way that moments and statuses follow each other: its acts, what was said, and the attempts."""
-    told = collection(again)
+    details = collection(again)
 
     def following(phone, acts, answers, history):
         if len(acts) == depth:
@@ -51,9 +51,9 @@ def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, st
         for step, status in product(steps if acts else [0], STATUSES):
             at = (acts[-1][0] if acts else 0) + step
             new = Phone(list(phone.kept), list(phone.reports), list(phone.keys), START + at)
-            due = new.due(told)
+            due = new.due(details)
             if due and status in {"accepted", "rejected"}:
-                new.acknowledge(told, status == "accepted")
+                new.acknowledge(details, status == "accepted")
             made = [*history, Attempt(due[1], at, status)] if due else history
             yield from following(new, [*acts, (at, status)], [*answers, due], made)
 
@@ -63,13 +63,13 @@ def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, st
 @pytest.mark.one_of_each
 @RULES
 def test_what_is_due_is_so_in_all_orders_of_answers_and_times(again):
-    seen = set()
+    observed = set()
     for acts, answers, history in paths(again):
         for place, (at, _) in enumerate(acts):
             before = history[: sum(due is not None for due in answers[:place])]
             assert answers[place] == expected(again, 2, before, at), acts
-        seen.add(tuple(map(str, answers)))
-    assert len(seen) > 5
+        observed.add(tuple(map(str, answers)))
+    assert len(observed) > 5
 
 
 def counted(history: list[Attempt]) -> dict[int, int]:
@@ -98,7 +98,7 @@ def lasts_too_long(monkeypatch):
     monkeypatch.setattr(attempts, "RESEND_SECONDS", REMEMBERED + 1)
 
 
-def begins_anew(monkeypatch):
+def begins_again(monkeypatch):
     """Time runs from the latest attempt, not from the first that has no answer."""
 
     def begin_again(memory, now):
@@ -116,7 +116,7 @@ def forgets_the_others(monkeypatch):
     monkeypatch.setattr(attempts, "record_answer", answer)
 
 
-@pytest.mark.parametrize("twin", [lasts_too_long, begins_anew, forgets_the_others])
+@pytest.mark.parametrize("twin", [lasts_too_long, begins_again, forgets_the_others])
 def test_twins_that_send_again_for_longer_are_counted_twice(twin, monkeypatch):
     twin(monkeypatch)
     assert most_counted("repeat") == 2

@@ -108,15 +108,15 @@ def test_a_twin_that_does_not_look_for_the_script_fails_where_it_should_tell(bro
 def test_of_all_ticks_those_are_read_that_are_drawn(browser, served):
     with looking(browser, served.address, **NARROW) as page:
         loaded(page)
-        asked = []
-        page.on("request", lambda sent: asked.append(sent.url) if f"/{NAMES[0]}?" in sent.url else None)
+        requested = []
+        page.on("request", lambda sent: requested.append(sent.url) if f"/{NAMES[0]}?" in sent.url else None)
         page.locator("#range").select_option("Infinity")
         card = page.locator(f'[data-release="{NAMES[0]}"]')
         card.locator(".thin", has_text="Every 2nd tick of 2,000 ticks is drawn.").wait_for()
         page.wait_for_function(
             """() => document.querySelector('[data-release="r0"] .plot').data.at(-1).x.length === 1000"""
         )
-        queries = {url.partition("&")[2] for url in asked}
+        queries = {url.partition("&")[2] for url in requested}
         assert queries == {"from=2&to=2000&step=2", "from=1940&to=2000"}
         page.locator("#range").select_option("1500")
         page.wait_for_function(

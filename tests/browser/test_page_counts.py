@@ -8,7 +8,7 @@ import pytest
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.store.keys import create_key
 from tests.support import page_servers
-from tests.support.page_servers import PHONE, chromium, looking, serving, told
+from tests.support.page_servers import PHONE, chromium, fetch_json, looking, serving
 
 START = 1_767_571_200
 USERS = {"user": "plane", "max_events_per_tick": 2, "max_ticks": 3}
@@ -52,7 +52,7 @@ def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser
         )
         page.locator(LEGEND, has_text="plane").wait_for()
         assert page.locator(LEGEND).inner_text() == f"The line is what was released; it counts {said}."
-        listed = told(served, "/api/releases")
+        listed = fetch_json(served, "/api/releases")
         assert listed["stream"]["contributions"] == listed["releases"][0]["contributions"] == said
         page.screenshot(path=tmp_path / "users.png")
 
@@ -61,7 +61,7 @@ def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser
 def test_where_no_event_is_dropped_the_band_holds_the_truth(browser, tmp_path):
     with page_of(browser, tmp_path) as (page, served):
         assert page.locator(LEGEND).inner_text() == HOLDS
-        listed = told(served, "/api/releases")
+        listed = fetch_json(served, "/api/releases")
         assert (listed["stream"]["contributions"], listed["releases"][0]["contributions"]) == (None, None)
 
 
@@ -70,7 +70,7 @@ def test_where_no_event_is_dropped_the_band_holds_the_truth(browser, tmp_path):
 def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_path, look):
     columns, budget = {"w": {"max_groups": 10}}, {"epsilon": 20, "delta": 1e-5}
     with page_of(browser, tmp_path, WORDS, columns=columns, budget=budget, look=look) as (page, served):
-        (listed,) = told(served, "/api/releases")["releases"]
+        (listed,) = fetch_json(served, "/api/releases")["releases"]
         events = listed["threshold"]["events"]
         assert listed["threshold"]["tick"] == 4
         assert events > 8  # of which each word has as many
@@ -86,7 +86,7 @@ def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_
 def test_the_intruder_is_shown_where_the_file_says_so(browser, tmp_path, server, shown):
     with page_of(browser, tmp_path, server=server) as (page, served):
         page.locator(LEGEND).wait_for()
-        assert told(served, "/api/releases")["intruder"] is shown
+        assert fetch_json(served, "/api/releases")["intruder"] is shown
         page.locator("#intruder-link").wait_for(state="visible" if shown else "hidden")
         page.locator("#intruder").wait_for(state="visible" if shown else "hidden")
         answer = page.evaluate("() => fetch('/api/releases').then(({status}) => status)")

@@ -29,11 +29,11 @@ def page(tmp_path_factory):
     create_key(folder / "emoji.key")
     start = time.time_ns() // 1000 // TICK_MICROSECONDS * TICK_MICROSECONDS
     file = read_pipeline(write_poll(folder, start, None))
-    beside = PollDemo(file)
+    extension = PollDemo(file)
     with (
         chromium() as browser,
-        serving(file, beside) as server,
-        server.fed_by(beside),
+        serving(file, extension) as server,
+        server.fed_by(extension),
         looking(browser, server.address, "/emoji", color_scheme="light") as found,
     ):
         yield found
@@ -73,9 +73,9 @@ def test_a_pick_leaves_as_one_report_and_nothing_goes_out_after_it(page):
     page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
     report, shown = send(page, "fire")
     assert report.hex(" ") == shown
-    told = page.locator(".chances li .n").all_inner_texts()
-    assert set(told) <= {"88\u00a0%", "12\u00a0%"}
-    assert len(told) == len(EMOJI_NAMES)
+    details = page.locator(".chances li .n").all_inner_texts()
+    assert set(details) <= {"88\u00a0%", "12\u00a0%"}
+    assert len(details) == len(EMOJI_NAMES)
     done = page.get_by_role("button", name="Sent: nothing more to send")
     done.wait_for()
     page.get_by_label("cat", exact=True).check()

@@ -5,7 +5,7 @@ import pytest
 from streamgauge.cli.demo.poll import EPSILON, HASH_COUNT, SKETCH_SEED, SKETCH_WIDTH
 from streamgauge.localdp import HadamardCountMeanSketch, wire
 from streamgauge.privacy import Pure
-from tests.support.page_servers import chromium, looking, told, until
+from tests.support.page_servers import chromium, fetch_json, looking, until
 from tests.support.poll_memory import BEFORE, KEPT, change_memory, memory
 from tests.support.poll_pages import (
     AGAIN,
@@ -63,7 +63,7 @@ def posted(page):
     return sent
 
 
-def held(page):
+def blocked(page):
     """Reports that were sent, and wait to be let through or lost."""
     found = []
 
@@ -87,7 +87,7 @@ def silence(page):
 @pytest.mark.slow
 def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
     """Nor does an answer that is lost undo one that came."""
-    waiting = held(page)
+    waiting = blocked(page)
     pick(page, "fire")
     page.locator("#send[aria-busy]").wait_for()
     assert page.locator("#send").is_disabled()
@@ -110,7 +110,7 @@ def test_an_answer_that_another_page_lost_does_not_undo_one_that_came(page):
     other = page.context.new_page()
     other.goto(page.url)
     other.get_by_role("button", name=AGAIN).wait_for()
-    waiting = held(other)
+    waiting = blocked(other)
     other.get_by_role("button", name=AGAIN).click()
     until(other, lambda: waiting)
     take(page, "cat", AGAIN)
@@ -127,7 +127,7 @@ def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
     page.get_by_role("button", name=AGAIN).click()
     page.locator("#refused", has_text="did not take it").wait_for()
     assert texts(page, "status") == ["No answer came: it may have arrived, or not."]
-    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 10 * MINUTES})
     page.reload()
     assert disabled(page, NOTHING)
 
@@ -135,7 +135,7 @@ def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
 @pytest.mark.slow
 def test_ten_minutes_after_an_answer_was_lost_nothing_is_sent_again_and_why_is_said(page, posted):
     report, _ = lose(page, "fire", arrives=True)
-    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 10 * MINUTES})
     posted.clear()
     page.get_by_role("button", name=AGAIN).click()  # of a page that does not know yet
     page.locator("#status").get_by_text(LATE).wait_for()
@@ -169,7 +169,7 @@ def test_what_was_refused_may_go_out_much_later(page):
     page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
     pick(page, "fire")
     page.locator("#refused", has_text="did not take it").wait_for()
-    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 3600 * MINUTES})
+    change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 3600 * MINUTES})
     page.unroute("**/api/reports")
     page.reload()
     take(page, "cat", AGAIN)
@@ -177,7 +177,7 @@ def test_what_was_refused_may_go_out_much_later(page):
 
 def collection(server, *, seed=SKETCH_SEED, later=0, **changes):
     """What the server tells, or one that was restarted."""
-    found = told(server, "/api/collection")
+    found = fetch_json(server, "/api/collection")
     settings = wire.to_settings(
         HadamardCountMeanSketch(Pure(EPSILON), hashes=HASH_COUNT, width=SKETCH_WIDTH, seed=seed)
     )
@@ -212,7 +212,7 @@ def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
     """The same report goes out to it, once and under a key of its own."""
     report, key = take(page, "fire")
     now = page.evaluate("Date.now() / 1000")
-    restart(page, collection(server, later=now + 1 - told(server, "/api/collection")["start"]))
+    restart(page, collection(server, later=now + 1 - fetch_json(server, "/api/collection")["start"]))
     page.locator("#status").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
     page.wait_for_timeout(1500)
     again, other = take(page, "cat", SAME)
@@ -318,7 +318,7 @@ def test_a_page_learns_by_itself_what_another_one_did(page, posted):
 @pytest.mark.slow
 def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_button_says_so(page):
     report, _ = take(page, "fire")
-    change_memory(page, lambda kept: {"last_sent_at": kept["last_sent_at"] - 1e6})  # long before the start
+    change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
     assert not disabled(page, SAME)
     assert "the same bytes go out to this one, whatever you pick" in page.locator("#cost").inner_text()
@@ -338,7 +338,7 @@ def test_a_certain_refusal_leaves_the_report_to_be_sent_whenever_the_server_take
         page.get_by_role("button", name=AGAIN).click()
     page.locator("#send:not([aria-busy])").wait_for()
     assert memory(page)["open_attempts"] == 0
-    change_memory(page, lambda kept: {"first_attempt_at": kept["first_attempt_at"] - 10 * MINUTES})
+    change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 10 * MINUTES})
     page.unroute("**/api/reports")
     page.reload()
     take(page, "cat", AGAIN)

@@ -142,7 +142,7 @@ def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again
 
 def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing(page):
     report, key = take(page, "fire")
-    change_memory(page, lambda kept: {"last_sent_at": kept["last_sent_at"] - 1e6})  # long before the start
+    change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
     page.locator("#status").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
     again, other = take(page, "cat", SAME)
@@ -151,7 +151,7 @@ def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing
     assert texts(page, "announcer") == ["The same report was sent again."]
 
 
-def test_another_device_is_told_that_it_is_the_same_somebody_and_pays_again(page):
+def test_another_device_is_shown_that_it_is_the_same_somebody_and_pays_again(page):
     take(page, "fire")
     page.get_by_role("button", name="Be another device").click()
     words = "To the server you are another device. You are not: another report costs you ε 2 again."
@@ -208,7 +208,7 @@ def test_a_poll_that_is_opened_again_has_every_sign_once(browser, server, script
         assert page.locator("#signs label, #poll label").count() == signs
 
 
-def test_ticks_that_begin_anew_are_shown_beside_a_page_that_knew_later_ones(browser, server):
+def test_ticks_that_begin_again_are_shown_next_to_a_page_that_knew_later_ones(browser, server):
     with looking(browser, server.address, "/emoji", prepare=lambda page: page.add_init_script(SOURCES)) as page:
         page.wait_for_function(TICKS)
         page.evaluate(FAR)

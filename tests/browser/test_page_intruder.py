@@ -23,7 +23,7 @@ def page(tmp_path_factory):
         yield found
 
 
-def test_the_intruder_panel_rehearses_and_stays_within_the_promise(page):
+def test_the_intruder_panel_rehearses_and_stays_inside_the_promise(page):
     panel = page.locator("#intruder")
     panel.locator(".strip circle").first.wait_for()
     ordinary = panel.get_by_role("region", name="Ordinary memory", exact=True).inner_text()

@@ -15,7 +15,7 @@ from streamgauge.config.pipeline_file import read_pipeline
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import SilentNoise
 from tests.support.page_scripts import BEYOND, CONTRAST, ONE_PLOT
-from tests.support.page_servers import PHONE, chromium, looking, serving, shot, sign_in, told, traces
+from tests.support.page_servers import PHONE, chromium, fetch_json, looking, serving, shot, sign_in, traces
 
 FEVERS = "fever_by_region"
 
@@ -36,8 +36,8 @@ def clinic(tmp_path_factory, browser):
         written.read_text().replace('allowed_lateness = "2s"', 'allowed_lateness = "12s"')
     )  # none is late
     file = read_pipeline(written)
-    beside = ClinicDemo(file)
-    with serving(file, beside, noise=SilentNoise()) as server, server.fed_by(beside):
+    extension = ClinicDemo(file)
+    with serving(file, extension, noise=SilentNoise()) as server, server.fed_by(extension):
         yield server
 
 
@@ -102,11 +102,11 @@ def opened_table(page, release=FEVERS):
 
 
 def wait_for_ticks(page, more):
-    heard = page.evaluate("window.heard.length")
-    page.wait_for_function("(heard) => window.heard.length >= heard", arg=heard + 3 * more)
+    received = page.evaluate("window.heard.length")
+    page.wait_for_function("(heard) => window.heard.length >= heard", arg=received + 3 * more)
 
 
-def test_a_table_stays_within_its_card_and_keeps_scroll_and_focus_while_ticks_come(page):
+def test_a_table_stays_inside_its_card_and_keeps_scroll_and_focus_while_ticks_come(page):
     table = opened_table(page)
     page.get_by_label("Show the truth").check()
     table.get_by_text("north, truth").wait_for()
@@ -135,17 +135,17 @@ def test_ticks_come_by_themselves_each_once(page):
 
 
 @pytest.mark.slow
-def test_the_truth_is_beside_what_was_released_and_without_noise_the_same(page, clinic, tmp_path):
+def test_the_truth_is_next_to_what_was_released_and_without_noise_the_same(page, clinic, tmp_path):
     page.get_by_label("Show the truth").check()
     page.wait_for_function(
         """() => { const data = document.querySelector('[data-release="fever_by_region"] .plot').data ?? [];
         return data.some(({name, y}) => name === 'north, the truth' && y.at(-1) !== null); }"""
     )
     shot(page, tmp_path, "truth")
-    last = told(clinic, f"/api/releases/{FEVERS}?shape=columns&last=1")["tick"][-1]
+    last = fetch_json(clinic, f"/api/releases/{FEVERS}?shape=columns&last=1")["tick"][-1]
     for release in (FEVERS, "fever_this_minute"):
-        said = told(clinic, f"/api/releases/{release}?shape=columns&from=1&to={last}")
-        real = told(clinic, f"/api/truth?release={release}&from=1&to={last}")
+        said = fetch_json(clinic, f"/api/releases/{release}?shape=columns&from=1&to={last}")
+        real = fetch_json(clinic, f"/api/truth?release={release}&from=1&to={last}")
         assert said["places"] == real["places"]
         assert said["measures"]["count"]["value"] == real["measures"]["count"]["value"]
 
@@ -309,13 +309,13 @@ def test_what_is_changed_after_planning_must_be_planned_again(asking):
     [("1.5", "SELECT COUNT(*) FROM visits", "must be at most"), ("0.1", "SELECT name FROM visits", "not declared")],
 )
 def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, clinic, loss, sql, words):
-    before = told(clinic, "/api/ledger")["charges"]
+    before = fetch_json(clinic, "/api/ledger")["charges"]
     form = planned(asking, sql, loss)
     assert words in form.locator(".refusal").inner_text()
     assert "clinic.toml" not in form.locator(".refusal").inner_text()
     assert form.locator("table").count() == 0
     assert form.get_by_role("button", name="Request it").is_disabled()
-    assert told(clinic, "/api/ledger")["charges"] == before
+    assert fetch_json(clinic, "/api/ledger")["charges"] == before
 
 
 @pytest.mark.slow

@@ -38,15 +38,15 @@ def page(tmp_path_factory):
         (None, None, None, "unknown"),
     ],
 )
-def test_an_interval_is_told_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
-    told = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
-    assert page.evaluate(told, [value, low, high]) == words
+def test_an_interval_is_shown_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
+    details = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
+    assert page.evaluate(details, [value, low, high]) == words
 
 
-def test_too_few_to_tell_is_told_beside_the_number(page):
-    told = """async () => (await import('/page/cells.js')).cell(
+def test_too_few_to_tell_is_shown_next_to_the_number(page):
+    details = """async () => (await import('/page/cells.js')).cell(
         {value: [2], low: [1], high: [3], reliable: [false]}, 0)"""
-    assert page.evaluate(told) == "2 ± 1 (too few to tell)"
+    assert page.evaluate(details) == "2 ± 1 (too few to tell)"
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,9 @@ def test_too_few_to_tell_is_told_beside_the_number(page):
         ({"total": 1, "remaining": None}, " 1 announced intrusion so far, any number can follow."),
     ],
 )
-def test_announced_intrusions_are_told_beside_the_budget(page, intrusions, words):
-    told = "async (made) => (await import('/page/budget.js')).lookedAt(made)"
-    assert page.evaluate(told, intrusions) == words
+def test_announced_intrusions_are_shown_next_to_the_budget(page, intrusions, words):
+    details = "async (made) => (await import('/page/budget.js')).lookedAt(made)"
+    assert page.evaluate(details, intrusions) == words
 
 
 @pytest.mark.parametrize(
@@ -71,35 +71,37 @@ def test_announced_intrusions_are_told_beside_the_budget(page, intrusions, words
         ({"mode": "streaming", "end": "2026-01-05T00:00:00Z"}, " The stream has ended: no release can begin any more."),
     ],
 )
-def test_what_is_left_is_told_while_it_can_be_spent(page, stream, words):
-    told = "async (stream) => (await import('/page/request_form.js')).leftText({remaining: {epsilon: '1/2'}}, stream)"
-    assert page.evaluate(told, stream) == words
+def test_what_is_left_is_shown_while_it_can_be_spent(page, stream, words):
+    details = (
+        "async (stream) => (await import('/page/request_form.js')).leftText({remaining: {epsilon: '1/2'}}, stream)"
+    )
+    assert page.evaluate(details, stream) == words
 
 
-def test_what_is_left_of_a_budget_with_a_delta_is_told_as_alternatives(page):
-    told = (
+def test_what_is_left_of_a_budget_with_a_delta_is_shown_as_alternatives(page):
+    details = (
         "async (remaining) => (await import('/page/request_form.js'))"
         ".leftText({remaining}, {mode: 'streaming', end: null})"
     )
-    assert page.evaluate(told, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
-    assert page.evaluate(told, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
+    assert page.evaluate(details, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
+    assert page.evaluate(details, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
 
 
 def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
-    told = """async ([ticks]) => { const {everyNth, sampleTicks} = await import('/page/tick_sampling.js');
+    details = """async ([ticks]) => { const {everyNth, sampleTicks} = await import('/page/tick_sampling.js');
         const tick = Array.from({length: ticks}, (_, i) => i + 1);
         return sampleTicks({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
-    found = page.evaluate(told, [4001])
+    found = page.evaluate(details, [4001])
     assert found == [*range(4, 4001, 4), 4001]
-    assert page.evaluate(told, [1500]) == list(range(1, 1501))
+    assert page.evaluate(details, [1500]) == list(range(1, 1501))
 
 
 def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
     """Twice known, twice not, once known: two shapes, and nothing in between."""
-    told = """async () => { const { bandOf } = await import('/page/chart.js');
+    details = """async () => { const { bandOf } = await import('/page/chart.js');
         const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
         return bandOf(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
-    found = page.evaluate(told)
+    found = page.evaluate(details)
     x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
     assert found == [{"x": x, "y": y, "fill": "toself"}]
 
@@ -114,13 +116,13 @@ def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
 )
 def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoother, sent):
     """Which one comes is decided by the query: under a ROLLUP not the median for windows."""
-    told = """async (draft) => {
+    details = """async (draft) => {
         const { MechanismFold } = await import('/page/mechanism.js');
         const fold = new MechanismFold({mechanisms: ['Pegasus']}, () => {});
         fold.write(draft);
         return fold.body().mechanism; }"""
     draft = {"mechanism": "Pegasus"} | ({} if smoother is None else {"smoother": smoother})
-    assert page.evaluate(told, draft) == sent
+    assert page.evaluate(details, draft) == sent
 
 
 OF_REPORTS = {
@@ -145,7 +147,7 @@ FORM = """async ([stream, sql]) => {
 }"""
 
 
-def test_of_reports_their_one_form_is_offered_and_no_price_is_asked(page):
+def test_of_reports_their_one_form_is_offered_and_no_price_is_requested(page):
     found = page.evaluate(FORM, [OF_REPORTS, None])
     assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
     assert (found["price"], found["fold"]) == (False, False)
@@ -178,14 +180,14 @@ POWER = """async (stream) => {
 }"""
 
 
-def test_a_power_of_the_age_is_asked_for_with_an_exponent_and_the_end(page):
+def test_a_power_of_the_age_is_requested_for_with_an_exponent_and_the_end(page):
     stream = {"name": "v", "mode": "streaming", "end": "2099-01-01T00:00:00Z", "columns": []}
     found = page.evaluate(POWER, stream)
     assert found["labels"] == ["How long", "Exponent", "How long"]
     assert found["sent"] == [["sliding 30s", None], ["decayed polynomial 1.5", "end"], ["sliding 30s", None]]
 
 
-def test_beside_reports_what_other_columns_cost_is_asked(page):
+def test_next_to_reports_what_other_columns_cost_is_requested(page):
     mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
     others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
     assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
@@ -199,10 +201,10 @@ def test_beside_reports_what_other_columns_cost_is_asked(page):
     [("reports", "sees noise, as the collector does", 0), ("mixed", "Its other columns are in ordinary", 1)],
 )
 def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kind, said, badges):
-    def told(route):
+    def details(route):
         route.fulfill(json=route.fetch().json() | {"this_stream": kind, "reports": ["vote"]})
 
-    page.route("**/api/rehearsal", told)
+    page.route("**/api/rehearsal", details)
     page.evaluate("async () => new (await import('/page/intruder.js')).IntruderPanel().load()")
     words = page.locator("#intruder .why").inner_text()
     page.unroute("**/api/rehearsal")
@@ -212,12 +214,12 @@ def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kin
 
 
 def test_the_plan_and_the_end_of_a_release_of_reports_speak_of_no_price(page):
-    told = """async () => {
+    details = """async () => {
         const {buildPlan} = await import('/page/plan_view.js'), {Budget} = await import('/page/budget.js');
         const none = {parts: [], alerts: [], errors: []};
         const release = {column: 'vote', loss: {epsilon: '2'}, groups: 2, first_tick: 1, ...none};
         return [buildPlan({release}).textContent, new Budget().backText(release)];
     }"""
-    plan, back = page.evaluate(told)
+    plan, back = page.evaluate(details)
     assert "Costsnothing beside the reports of vote" in plan
     assert back == "It cost nothing: what reports of vote have lost stays lost."

@@ -69,7 +69,7 @@ def page(served, browser):
         yield found
 
 
-def asked(page: Any, sql: str) -> tuple[bool, str]:
+def requested(page: Any, sql: str) -> tuple[bool, str]:
     """Whether there is a field for the price, and what the plan says of it."""
     page.locator("textarea[name=sql]").fill(sql)
     shown = page.locator("input[name=epsilon]").is_visible()
@@ -82,15 +82,15 @@ def asked(page: Any, sql: str) -> tuple[bool, str]:
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("sql", PRICED)
 def test_a_word_that_names_a_table_a_text_or_a_comment_leaves_the_price_in_sight(page, sql):
-    shown, told = asked(page, sql)
+    shown, details = requested(page, sql)
     assert shown
-    assert "Refused" not in told
+    assert "Refused" not in details
 
 
 def test_what_is_read_off_reports_costs_nothing_and_the_page_says_so_with_its_first_tick(page, served):
-    shown, told = asked(page, FREE)
+    shown, details = requested(page, FREE)
     assert not shown
-    assert "nothing beside the reports of emoji" in told
+    assert "nothing beside the reports of emoji" in details
     page.get_by_role("button", name="Request it").click()
     granted = page.locator(".answer .granted")
     granted.wait_for()
@@ -107,7 +107,7 @@ class Elsewhere(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(b"<!doctype html><title>another site</title>")
 
-    def log_message(self, *told: Any) -> None:
+    def log_message(self, *details: Any) -> None:
         """Nobody listens."""
 
 

@@ -73,7 +73,7 @@ def faithful(page):
     """The page as it is."""
 
 
-def heard_over_a_restart(browser, served, prepare, folder):
+def events_over_a_restart(browser, served, prepare, folder):
     """(id, release, tick) of every live event that a page heard over a kill and a new start."""
     port = free_port()
     first = served(port)
@@ -112,21 +112,25 @@ def ticks_drawn(page):
     return [int(text) for text in page.locator(".numbers tbody th").all_inner_texts()][::-1]
 
 
-def is_whole(heard):
-    ticks = [tick for _, _, tick in heard]
-    return ticks == list(range(ticks[0], ticks[0] + len(ticks))) and len({each[0] for each in heard}) == len(heard)
+def is_whole(received):
+    ticks = [tick for _, _, tick in received]
+    return ticks == list(range(ticks[0], ticks[0] + len(ticks))) and len({each[0] for each in received}) == len(
+        received
+    )
 
 
 @pytest.mark.slow
 def test_after_a_kill_the_page_goes_on_without_a_gap_and_without_a_repeat(browser, served, tmp_path):
-    heard, drawn = heard_over_a_restart(browser, served, faithful, tmp_path)
-    assert is_whole(heard)
+    received, drawn = events_over_a_restart(browser, served, faithful, tmp_path)
+    assert is_whole(received)
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))
 
 
 @pytest.mark.slow
-def test_a_page_that_forgets_what_it_heard_last_is_told_less_and_asks_for_what_is_missing(browser, served, tmp_path):
+def test_a_page_that_forgets_what_it_received_last_is_shown_less_and_asks_for_what_is_missing(
+    browser, served, tmp_path
+):
     """The twin: its stream has a gap, which the chart shows to nobody, since history is asked for again."""
-    heard, drawn = heard_over_a_restart(browser, served, forgetful, tmp_path)
-    assert not is_whole(heard)
+    received, drawn = events_over_a_restart(browser, served, forgetful, tmp_path)
+    assert not is_whole(received)
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))

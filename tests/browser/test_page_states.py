@@ -68,14 +68,14 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
         page.wait_for_function("() => document.getElementById('token').value === ''")
 
 
-def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_closes_it(browser, finished, reader):
+def test_a_token_opens_the_page_is_not_stored_and_labels_are_text_and_signing_out_closes_it(browser, finished, reader):
     with looking(browser, finished.address, expected=("401",)) as page:
         page.locator("#gate").wait_for()
         sign_in(page, reader)
         page.locator('[data-release="counts"] .main-svg').first.wait_for()
         page.wait_for_function("() => document.getElementById('token').value === ''")
-        kept = "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
-        assert reader not in page.evaluate(kept)
+        stored = "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
+        assert reader not in page.evaluate(stored)
         assert page.evaluate("document.cookie") == ""
         page.get_by_text("Your token can only read").wait_for()
         page.get_by_role("button", name="Apart").click()
@@ -88,7 +88,7 @@ def test_a_token_opens_the_page_is_not_kept_and_labels_are_text_and_signing_out_
 
 
 @pytest.mark.slow
-def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_asked(browser, finished, tmp_path):
+def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_requested(browser, finished, tmp_path):
     token = finished.tokens.create("otto", "analyst", Fraction(1, 2))
     with looking(browser, finished.address, expected=("401",)) as page:
         page.locator("#gate").wait_for()
@@ -131,7 +131,7 @@ def test_a_revoked_token_ends_the_live_stream_and_leads_to_the_gate(browser, fin
         assert state(page) == "closed"
 
 
-def test_a_first_load_that_fails_is_told_and_can_be_tried_again(browser, finished, reader, tmp_path):
+def test_a_first_load_that_fails_is_shown_and_can_be_tried_again(browser, finished, reader, tmp_path):
     def fail(route):
         route.fulfill(status=500, json={"error": {"code": "broken", "message": "the server has failed"}})
 
@@ -149,7 +149,7 @@ def test_a_first_load_that_fails_is_told_and_can_be_tried_again(browser, finishe
 
 
 @pytest.mark.slow
-def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_told(browser, tmp_path):
+def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_shown(browser, tmp_path):
     """One server for both: its stream begins in a hundred years, and then its run fails."""
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address) as page:
         page.get_by_text("Starts at 2126-01-05 00:00 UTC").wait_for()
@@ -166,10 +166,10 @@ def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_told
 @pytest.mark.slow
 def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
     with serving(file_in(tmp_path, **LATER)) as server:
-        held = []
+        blocked = []
 
         def keep(route):
-            held.append(route)
+            blocked.append(route)
 
         def hold(page):
             page.route("**/api/releases", keep)
@@ -180,16 +180,16 @@ def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
             assert "Loading" in page.locator("#state").inner_text()
             page.screenshot(path=tmp_path / "loading.png")
             page.wait_for_function("() => performance.getEntries().some(({name}) => name.endsWith('/api/ledger'))")
-            for route in held:
+            for route in blocked:
                 route.continue_()
             page.get_by_text("Starts at 2126").wait_for()
             assert page.locator(".waiting").count() == 0
 
 
 @pytest.mark.slow
-def test_a_server_that_stops_is_told_and_can_be_tried_again_by_hand(browser, tmp_path):
-    told = {"expected": ("ERR_", "Failed to load")}
-    with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address, **told) as page:
+def test_a_server_that_stops_is_shown_and_can_be_tried_again_by_hand(browser, tmp_path):
+    details = {"expected": ("ERR_", "Failed to load")}
+    with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address, **details) as page:
         page.get_by_text("Starts at 2126").wait_for()
         server.stop.set()
         page.locator("#banner-text", has_text="The connection is lost").wait_for()

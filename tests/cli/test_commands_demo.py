@@ -9,7 +9,7 @@ from streamgauge.cli.demo.clinic import DAYS, TORN_RECORDS, compare_truth, gener
 from streamgauge.runtime.pipeline import Pipeline
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import SilentNoise
-from tests.support.clinics import told
+from tests.support.clinics import invoke
 
 
 def test_the_synthetic_clinic_is_the_same_every_time():
@@ -37,12 +37,12 @@ def test_the_synthetic_clinic_has_a_wave_in_every_region_and_some_torn_records()
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo") / "clinic"
-    found = told("demo", "--folder", folder, "--events", 5000)
+    found = invoke("demo", "--folder", folder, "--events", 5000)
     assert found.exit_code == 0, found.stderr
     return folder, found.stdout
 
 
-def test_a_demo_plans_runs_and_shows_releases_beside_the_truth(shown):
+def test_a_demo_plans_runs_and_shows_releases_next_to_the_truth(shown):
     _, text = shown
     for word in ("fever_by_region", "fever_this_week", "median_temperature", "truth", "released", "± 95 %", "inside"):
         assert word in text
@@ -57,15 +57,15 @@ def test_without_noise_what_was_published_is_the_truth(tmp_path):
     pipeline.run(noise=SilentNoise())
     published = {release.name: pipeline.releases(release.name) for release in pipeline.file.releases}
     found = compare_truth(tmp_path / "visits.jsonl", published)
-    assert {(beside.releases.release, beside.measure) for beside in found} == {
+    assert {(extension.releases.release, extension.measure) for extension in found} == {
         (name, measure) for name, releases in published.items() for measure in releases.shape.measures
     }
-    for beside in found:
-        errors = (beside.releases.values(beside.measure) - beside.truth)[beside.has_truth]
+    for extension in found:
+        errors = (extension.releases.values(extension.measure) - extension.truth)[extension.has_truth]
         assert len(errors) > 300
-        if beside.measure == "count":
+        if extension.measure == "count":
             assert not errors.any()
-        assert beside.is_covered[beside.has_truth].all()
+        assert extension.is_covered[extension.has_truth].all()
 
 
 def test_a_demo_leaves_its_files_where_it_says(shown):
@@ -80,6 +80,6 @@ def test_a_demo_leaves_its_files_where_it_says(shown):
 def test_a_demo_can_be_shown_again_and_leaves_what_is_not_its_own(shown):
     folder, _ = shown
     (folder / "notes.txt").write_text("mine")
-    assert told("demo", "--folder", folder, "--events", 2000).exit_code == 0
+    assert invoke("demo", "--folder", folder, "--events", 2000).exit_code == 0
     assert (folder / "notes.txt").read_text() == "mine"
     assert len((folder / "visits.jsonl").read_text().splitlines()) == 2000

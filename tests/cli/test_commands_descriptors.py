@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.support.clinics import MAIN, TOML, clinic, started, told
+from tests.support.clinics import MAIN, TOML, clinic, invoke, started
 
 SINK = '\n[[sink]]\nto = "out.jsonl"\n'
 
@@ -25,7 +25,7 @@ def test_a_run_without_any_descriptor_does_what_it_does_with_them(tmp_path):
     assert closed("<&- >&- 2>&-", "run", file).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(rows) == 48 * 3
-    assert told("run", file).exit_code == 0  # which checks all of the store
+    assert invoke("run", file).exit_code == 0  # which checks all of the store
     log = (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
     assert "warning" not in log
 
@@ -50,7 +50,7 @@ def test_a_closed_output_is_no_sink_and_is_refused_before_a_charge(tmp_path):
     found = closed(">&-", "run", file, "--quiet")
     assert found.returncode == 1
     assert found.stderr == "streamgauge: standard output must be open where it is a sink, got a closed one\n"
-    assert "nothing was charged yet" in told("ledger", file).stdout
+    assert "nothing was charged yet" in invoke("ledger", file).stdout
 
 
 def test_a_closed_input_is_no_source_and_is_refused_before_a_charge(tmp_path):
@@ -68,5 +68,5 @@ def test_a_twin_that_leaves_closed_descriptors_gives_them_to_files(tmp_path):
     for twin, least in ((code, 1), (occupied, 3)):
         words = ["sh", "-c", 'exec "$@" >&- 2>&-', "sh", sys.executable, "-c", twin]
         assert subprocess.run(words, cwd=tmp_path, check=False).returncode == 0
-        told_number = int((tmp_path / "told").read_text())
-        assert told_number == 1 if least == 1 else told_number >= least
+        shown_number = int((tmp_path / "told").read_text())
+        assert shown_number == 1 if least == 1 else shown_number >= least

@@ -12,7 +12,7 @@ import pytest
 
 from streamgauge.cli import run
 from streamgauge.testing.noise import InsecureNoise
-from tests.support.clinics import TICKS, TOML, clinic, records, told
+from tests.support.clinics import TICKS, TOML, clinic, invoke, records
 
 HOSTILE = "\x1b[2J_$x$<b>"
 WORDS = (
@@ -50,25 +50,25 @@ def seeded() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, seeded: None) -> Path:
     file = clinic(tmp_path_factory.mktemp("words"), WORDS, lines())
-    found = told("run", file)
+    found = invoke("run", file)
     assert found.exit_code == 0, found.stderr
     return file
 
 
 def test_the_plan_and_the_ledger_tell_deltas_and_thresholds(ran: Path) -> None:
-    plan = told("plan", ran).stdout
+    plan = invoke("plan", ran).stdout
     assert "rho 0.02 beside delta 1e-07" in plan
     assert "at most 50 groups, discovered" in plan
     assert "a group appears at" in plan
-    ledger = told("ledger", ran).stdout
+    ledger = invoke("ledger", ran).stdout
     assert "rho 0.02 beside delta 1e-07" in ledger
-    told_as_json = json.loads(told("ledger", ran, "--json").stdout)
-    assert told_as_json["delta_spent"] == "1/10000000"
-    assert told_as_json["charges"][0]["delta"] == "1/10000000"
+    printed_json = json.loads(invoke("ledger", ran, "--json").stdout)
+    assert printed_json["delta_spent"] == "1/10000000"
+    assert printed_json["charges"][0]["delta"] == "1/10000000"
 
 
 def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
-    shown = told("releases", ran).stdout
+    shown = invoke("releases", ran).stdout
     assert "tea" in shown
     assert "\\x1b[2J_$x$<b>" in shown
     assert "\x1b" not in shown
@@ -79,7 +79,7 @@ def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
 def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_path: Path) -> None:
     """Also of the first ticks, which have none."""
     to = tmp_path / f"words.{suffix}"
-    found = told("export", ran, "--output", to)
+    found = invoke("export", ran, "--output", to)
     assert found.exit_code == 0, found.stderr
     if suffix == "csv":
         with to.open(newline="") as file:
@@ -100,7 +100,7 @@ def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_
 
 @pytest.mark.parametrize("suffix", ["html", "png"])
 def test_groups_are_drawn_whatever_their_texts_are(ran: Path, suffix: str, tmp_path: Path) -> None:
-    found = told("plot", ran, "--output", tmp_path / f"words.{suffix}")
+    found = invoke("plot", ran, "--output", tmp_path / f"words.{suffix}")
     assert found.exit_code == 0, found.output
     assert (tmp_path / f"words.{suffix}").stat().st_size > 1000
 
@@ -108,7 +108,7 @@ def test_groups_are_drawn_whatever_their_texts_are(ran: Path, suffix: str, tmp_p
 @pytest.mark.usefixtures("seeded")
 def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path) -> None:
     file = clinic(tmp_path, WORDS, lines()[5::6])
-    assert told("run", file).exit_code == 0
+    assert invoke("run", file).exit_code == 0
     for command in (
         ("releases", file),
         ("export", file, "--output", tmp_path / "words.json"),
@@ -116,15 +116,15 @@ def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path
         ("plot", file, "--output", tmp_path / "words.html"),
         ("plot", file, "--output", tmp_path / "words.png"),
     ):
-        found = told(*command)
+        found = invoke(*command)
         assert found.exit_code == 0, (command, found.output, found.exception)
     assert json.loads((tmp_path / "words.json").read_text()) == []
     said = r"o group has passed its threshold yet: a group appears once its noisy count reaches (\d+) events"
-    shown = re.search(f"\nn{said}\n", told("releases", file, "words").stdout)
+    shown = re.search(f"\nn{said}\n", invoke("releases", file, "words").stdout)
     drawn = re.search(rf"\. N{said}\.</p>", (tmp_path / "words.html").read_text())
     assert shown is not None
     assert drawn is not None
-    plan = json.loads(told("plan", file, "--json").stdout)
+    plan = json.loads(invoke("plan", file, "--json").stdout)
     last = plan["releases"][0]["errors"][-1]
     assert last["tick"] == TICKS
     assert int(shown[1]) == int(drawn[1]) == math.floor(last["threshold"]) + 1

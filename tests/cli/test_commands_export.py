@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from tests.support.clinics import TICKS, TOML, clinic, line_of, told
+from tests.support.clinics import TICKS, TOML, clinic, invoke, line_of
 
 DISTRICTS = 300  # in 48 ticks: more rows than any page of the server has
 
@@ -15,7 +15,7 @@ DISTRICTS = 300  # in 48 ticks: more rows than any page of the server has
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = clinic(tmp_path_factory.mktemp("exported"))
-    assert told("run", file).exit_code == 0
+    assert invoke("run", file).exit_code == 0
     return file
 
 
@@ -26,7 +26,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wide = TOML.replace("[stream.columns]", f"[stream.columns]\ndistrict = {{ values = [{values}] }}")
     release = '[[release]]\nname = "districts"\nsql = "SELECT district, COUNT(*) FROM visits GROUP BY district"\n'
     file.write_text(f'{wide}\n{release}window = "each"\nepsilon = 0.25\n')
-    assert told("run", file).exit_code == 0
+    assert invoke("run", file).exit_code == 0
     return file
 
 
@@ -36,7 +36,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def test_one_release_is_a_wide_table(ran: Path, tmp_path: Path) -> None:
-    found = told("export", ran, "--output", tmp_path / "fever.csv", "--release", "fever")
+    found = invoke("export", ran, "--output", tmp_path / "fever.csv", "--release", "fever")
     assert (found.exit_code, found.stdout) == (0, "")
     records = read(tmp_path / "fever.csv")
     assert list(records[0])[:8] == [
@@ -50,8 +50,8 @@ def test_one_release_is_a_wide_table(ran: Path, tmp_path: Path) -> None:
 
 
 def test_all_releases_share_one_header(ran: Path, tmp_path: Path) -> None:
-    told("export", ran, "--output", tmp_path / "all.csv")
-    told("export", ran, "--output", tmp_path / "all.jsonl")
+    invoke("export", ran, "--output", tmp_path / "all.csv")
+    invoke("export", ran, "--output", tmp_path / "all.jsonl")
     records = read(tmp_path / "all.csv")
     objects = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
     assert len(records) == len(objects) == 3 * TICKS
@@ -62,9 +62,9 @@ def test_all_releases_share_one_header(ran: Path, tmp_path: Path) -> None:
 
 
 def test_the_long_shape_has_a_line_per_measure(ran: Path, tmp_path: Path) -> None:
-    assert told("export", ran, "--output", tmp_path / "long.csv", "--shape", "long").exit_code == 0
+    assert invoke("export", ran, "--output", tmp_path / "long.csv", "--shape", "long").exit_code == 0
     assert len(read(tmp_path / "long.csv")) == TICKS * (2 * 2 + 1)
-    wrong = told("export", ran, "--output", tmp_path / "a.jsonl", "--shape", "wide")
+    wrong = invoke("export", ran, "--output", tmp_path / "a.jsonl", "--shape", "wide")
     assert "--shape must be left out unless --output ends with .csv, got wide" in line_of(wrong)
     assert wrong.exit_code == 2
 
@@ -73,9 +73,9 @@ def test_no_format_loses_a_row_of_a_large_release(many: Path, tmp_path: Path) ->
     keys = [(tick, f"d{number:03d}") for tick in range(1, TICKS + 1) for number in range(DISTRICTS)]
     assert len(keys) > 10_000
     for name in ("wide.csv", "rows.json", "rows.jsonl", "rows.parquet"):
-        found = told("export", many, "--output", tmp_path / name, "--release", "districts")
+        found = invoke("export", many, "--output", tmp_path / name, "--release", "districts")
         assert found.stderr.endswith(f"has {TICKS} ticks of districts\n")
-    told("export", many, "--output", tmp_path / "long.csv", "--release", "districts", "--shape", "long")
+    invoke("export", many, "--output", tmp_path / "long.csv", "--release", "districts", "--shape", "long")
     assert [(int(row["tick"]), row["district"]) for row in read(tmp_path / "wide.csv")] == keys
     long = [(int(row["tick"]), json.loads(row["group"])["district"]) for row in read(tmp_path / "long.csv")]
     assert long == keys
@@ -87,9 +87,9 @@ def test_no_format_loses_a_row_of_a_large_release(many: Path, tmp_path: Path) ->
 
 
 def test_screens_and_pictures_say_how_much_they_leave_out(many: Path, tmp_path: Path) -> None:
-    shown = told("releases", many, "districts").stdout
+    shown = invoke("releases", many, "districts").stdout
     rows = sum(line.startswith("d") and line[1:4].isdigit() for line in shown.splitlines())
     assert f"and {DISTRICTS - rows} more groups: streamgauge export has all" in shown
     assert "trends over 48 ticks" in shown
-    assert told("plot", many, "--output", tmp_path / "plot.html", "--release", "districts").exit_code == 0
+    assert invoke("plot", many, "--output", tmp_path / "plot.html", "--release", "districts").exit_code == 0
     assert f"The first 12 of {DISTRICTS} groups." in (tmp_path / "plot.html").read_text()

@@ -30,13 +30,13 @@ OPTIONS = [
 ]
 
 
-def told(*words):
+def details(*words):
     return CliRunner().invoke(app, list(words))
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
 def test_the_help_of_every_command_says_what_it_does_and_shows_an_example(path):
-    found = told(*path, "--help")
+    found = details(*path, "--help")
     assert found.exit_code == 0
     assert "Example: streamgauge" in found.stdout or path == ("key",)
     assert not found.stderr
@@ -44,7 +44,7 @@ def test_the_help_of_every_command_says_what_it_does_and_shows_an_example(path):
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
 def test_the_help_of_every_command_says_what_it_touches(path):
-    words = set(told(*path, "--help").stdout.replace(".", " ").replace(",", " ").split())
+    words = set(details(*path, "--help").stdout.replace(".", " ").replace(",", " ").split())
     assert words & {"Reads", "reads", "Touches", "touches", "new", "copy", "Copy"}
 
 
@@ -58,7 +58,7 @@ def test_help_needs_nothing_heavy():
 
 @pytest.mark.parametrize(("path", "name"), OPTIONS, ids=lambda each: each if isinstance(each, str) else " ".join(each))
 def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
-    found = told(*path, f"{name}x")
+    found = details(*path, f"{name}x")
     assert found.exit_code == 2
     assert found.stdout == ""
     (line,) = found.stderr.splitlines()
@@ -80,8 +80,8 @@ def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
         (["demo", "--events", "0"], "--events"),
     ],
 )
-def test_what_was_mistyped_is_told_in_one_line(words, said):
-    found = told(*words)
+def test_what_was_mistyped_is_shown_in_one_line(words, said):
+    found = details(*words)
     assert found.exit_code == 2
     assert found.stdout == ""
     (line,) = found.stderr.splitlines()
@@ -89,13 +89,13 @@ def test_what_was_mistyped_is_told_in_one_line(words, said):
 
 
 def test_without_a_command_there_is_help():
-    found = told()
+    found = details()
     assert found.exit_code == 2
     assert "Example" in found.stdout
     assert not found.stderr
 
 
-def test_the_version_is_told():
+def test_the_version_is_shown():
     from streamgauge import __version__
 
-    assert told("--version").stdout == f"streamgauge {__version__}\n"
+    assert details("--version").stdout == f"streamgauge {__version__}\n"

@@ -11,7 +11,7 @@ import pytest
 
 from streamgauge.cli import intrude, quarantine
 from streamgauge.store.lock import Lock
-from tests.support.clinics import clinic, line_of, started, told
+from tests.support.clinics import clinic, invoke, line_of, started
 
 TOML = """
 [stream]
@@ -59,7 +59,7 @@ def ran(tmp_path_factory):
 
 def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
     def refusal(*words):
-        return line_of(told("intrude", *words))
+        return line_of(invoke("intrude", *words))
 
     assert "FILE must be a pipeline file, unless it is a rehearsal" in refusal()
     assert "--output must be a new folder, unless it is a rehearsal" in refusal(ran)
@@ -75,16 +75,16 @@ def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
     assert not (tmp_path / "over").exists()
 
 
-def test_who_is_asked_and_says_no_hands_nothing_over(ran, tmp_path, monkeypatch):
+def test_who_is_requested_and_says_no_hands_nothing_over(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(intrude, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout))
-    found = told("intrude", ran, "--output", tmp_path / "over")
+    found = invoke("intrude", ran, "--output", tmp_path / "over")
     assert found.exit_code == 130
     assert "0 announced intrusions so far, 1 left of those reserved. One more cannot be undone" in found.stderr
     assert not list(tmp_path.iterdir())
 
 
-def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(ran, tmp_path):
-    found = told("intrude", ran, "--output", tmp_path / "over", "--yes", "--json")
+def test_an_intrusion_is_shown_by_the_ledger_and_the_plan_and_there_is_no_second(ran, tmp_path):
+    found = invoke("intrude", ran, "--output", tmp_path / "over", "--yes", "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout) == {
         "intrusion": 1,
@@ -95,33 +95,33 @@ def test_an_intrusion_is_told_by_the_ledger_and_the_plan_and_there_is_no_second(
     bits = np.load(tmp_path / "over" / "patients.0.entries.npy")
     assert (bits.shape, set(bits.tolist()) <= {0, 1}) == ((64,), True)
     assert "at most the 1 that the claim reserves" in line_of(
-        told("intrude", ran, "--output", tmp_path / "more", "--yes")
+        invoke("intrude", ran, "--output", tmp_path / "more", "--yes")
     )
-    ledger = told("ledger", ran).stdout
+    ledger = invoke("ledger", ran).stdout
     assert "1 announced intrusion so far, 0 left of those reserved" in ledger
     assert "intrusion" in ledger.splitlines()[-1]
     assert "patients, after tick 0" in ledger.splitlines()[-1]
-    assert json.loads(told("ledger", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
-    plan = told("plan", ran).stdout
+    assert json.loads(invoke("ledger", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
+    plan = invoke("plan", ran).stdout
     assert "1 announced intrusion so far, 0 left" in plan
     assert "errors of patients grow with announced intrusions: x " in plan
-    assert json.loads(told("plan", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
+    assert json.loads(invoke("plan", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
 
 
 def test_what_was_dropped_is_not_counted_and_that_is_said(ran, monkeypatch):
     monkeypatch.setattr(quarantine, "sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
-    found = told("quarantine", ran)
+    found = invoke("quarantine", ran)
     assert (found.exit_code, found.stdout) == (0, "")
     assert found.stderr.strip() == "with pan_private = true neither records nor those that were dropped are counted"
 
 
-def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
+def test_a_rehearsal_needs_no_file_and_stays_inside_the_bound(monkeypatch):
     monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 60)
-    shown = told("intrude", "--rehearse")
+    shown = invoke("intrude", "--rehearse")
     assert shown.exit_code == 0, shown.output
     for words in ("One visit in a running count", "One patient of 300", "e^1 = 2.718", "two secret looks"):
         assert words in shown.stdout
-    found = json.loads(told("intrude", "--rehearse", "--json").stdout)
+    found = json.loads(invoke("intrude", "--rehearse", "--json").stdout)
     for kind in ("counter", "table"):
         assert len(found[kind]["chance"]) == 60
         assert found[kind]["worst_odds"] <= found["bounds"]["odds"][1]
@@ -129,6 +129,6 @@ def test_a_rehearsal_needs_no_file_and_stays_within_the_bound(monkeypatch):
 
 def test_a_rehearsal_tells_of_a_file_that_is_none_and_hands_over_nothing(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 2)
-    assert told("intrude", ran, "--rehearse").exit_code == 0
-    assert "no.toml" in line_of(told("intrude", tmp_path / "no.toml", "--rehearse"))
-    assert "--output must be left out of a rehearsal" in line_of(told("intrude", "--rehearse", "--output", tmp_path))
+    assert invoke("intrude", ran, "--rehearse").exit_code == 0
+    assert "no.toml" in line_of(invoke("intrude", tmp_path / "no.toml", "--rehearse"))
+    assert "--output must be left out of a rehearsal" in line_of(invoke("intrude", "--rehearse", "--output", tmp_path))

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from streamgauge.store.keys import load_key
-from tests.support.clinics import TOML, clinic, line_of, told
+from tests.support.clinics import TOML, clinic, invoke, line_of
 
 DIGITS = "0123456789abcdef" * 4
 HOMELESS = TOML.replace('key = "file:clinic.key"\n', "")
@@ -22,29 +22,29 @@ def test_a_command_that_gives_the_key_is_run_once_a_run(tmp_path):
     file = clinic(tmp_path, TOML.replace("file:clinic.key", "command:sh key.sh"))
     (tmp_path / "key.sh").write_text(f"echo asked >> asked\necho {DIGITS}\n")
     for times in (1, 2):
-        assert told("run", file).exit_code == 0
+        assert invoke("run", file).exit_code == 0
         assert (tmp_path / "asked").read_text().count("asked") == times
 
 
-def test_a_first_run_says_once_where_it_made_the_key_and_that_it_must_be_kept(tmp_path, home):
+def test_a_first_run_says_once_where_it_made_the_key_and_that_it_must_be_stored(tmp_path, home):
     file = clinic(tmp_path, HOMELESS)
-    first, second = told("run", file), told("run", file)
+    first, second = invoke("run", file), invoke("run", file)
     assert f"a new key is in {home}: store a copy of it elsewhere" in first.stderr
     assert f"the key {home} is on the same file system" in first.stderr
     assert "a new key" not in second.stderr
     assert f"a new key is in {home}" in (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
 
 
-def test_the_new_key_is_told_to_programs_too_and_to_nobody_where_it_is_quiet(tmp_path, home):
-    events = [json.loads(line) for line in told("run", clinic(tmp_path, HOMELESS), "--json").stderr.splitlines()]
+def test_the_new_key_is_shown_to_programs_too_and_to_no_one_where_it_is_quiet(tmp_path, home):
+    events = [json.loads(line) for line in invoke("run", clinic(tmp_path, HOMELESS), "--json").stderr.splitlines()]
     assert [event["event"] for event in events] == ["new_key", "warning", "progress", "ended"]
     assert events[0]["path"] == str(home)
     home.unlink()
-    assert told("run", clinic(tmp_path / "quiet", HOMELESS), "--quiet").stderr == ""
+    assert invoke("run", clinic(tmp_path / "quiet", HOMELESS), "--quiet").stderr == ""
 
 
 def test_a_first_run_that_is_refused_says_so_too_if_it_made_a_key(tmp_path, home):
-    found = told("run", clinic(tmp_path, HOMELESS.replace("epsilon = 0.5", "epsilon = 5")))
+    found = invoke("run", clinic(tmp_path, HOMELESS.replace("epsilon = 0.5", "epsilon = 5")))
     assert found.exit_code == 2
     assert f"a new key is in {home}" in found.stderr
 
@@ -53,9 +53,9 @@ def test_a_first_run_that_is_refused_says_so_too_if_it_made_a_key(tmp_path, home
 def test_where_a_store_lost_its_key_no_new_one_is_suggested_or_made(tmp_path, home, toml):
     file = clinic(tmp_path, toml)
     key = home if toml == HOMELESS else tmp_path / "clinic.key"
-    assert told("run", file, "--quiet").exit_code == 0
+    assert invoke("run", file, "--quiet").exit_code == 0
     key.unlink()
-    line = line_of(told("run", file))
+    line = line_of(invoke("run", file))
     assert f"must be the one that the store in {tmp_path}/clinic.streamgauge was written under" in line
     assert f"got nothing at {key}: restore it" in line
     assert "key create" not in line
@@ -65,13 +65,13 @@ def test_where_a_store_lost_its_key_no_new_one_is_suggested_or_made(tmp_path, ho
 def test_where_there_is_no_store_yet_a_key_that_is_not_there_can_be_made(tmp_path):
     file = clinic(tmp_path)
     (tmp_path / "clinic.key").unlink()
-    assert "streamgauge key create makes one" in line_of(told("run", file))
+    assert "streamgauge key create makes one" in line_of(invoke("run", file))
 
 
 @pytest.mark.parametrize("name", ["sub/k", 'it\'s a "key" \\ ü'])
 def test_a_new_key_is_named_as_it_can_be_pasted_into_any_file(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
-    found = told("key", "create", name)
+    found = invoke("key", "create", name)
     assert f"a new key is in {tmp_path / name}" in found.stderr
     (line,) = [line for line in found.stderr.splitlines() if "name it in the pipeline file: " in line]
     named = tomllib.loads(line.partition(": ")[2])["key"]

@@ -12,7 +12,7 @@ from streamgauge.cli.errors import BadArgumentError
 from streamgauge.cli.quarantine import reread_records
 from streamgauge.config.pipeline_file import read_pipeline
 from streamgauge.records.blocks import DroppedRecord
-from tests.support.clinics import clinic, line_of, records, told
+from tests.support.clinics import clinic, invoke, line_of, records
 
 LINES = [*records(20), '{"torn', *records(20), "\x1b[2Jcleared?", "x" * 5000]
 TEXT = "".join(f"{line}\n" for line in LINES).encode()
@@ -53,49 +53,49 @@ def test_a_folder_is_not_read_again(tmp_path):
         reread_records(read_pipeline(file), BAD)
 
 
-def seen_on_a_terminal(*words):
+def shown_on_a_terminal(*words):
     """What a terminal that is standard error shows; standard output is a pipe."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", PATCHED, *map(str, words)]
     environment = {**os.environ, "COLUMNS": "120", "TERM": "dumb"}
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=theirs, env=environment)
     os.close(theirs)
-    seen = b""
+    observed = b""
     try:
         while piece := os.read(ours, 4096):
-            seen += piece
+            observed += piece
     except OSError:  # how a terminal says that nobody writes any more
         pass
     out = child.communicate()[0]
     os.close(ours)
-    return child.returncode, out, seen.decode()
+    return child.returncode, out, observed.decode()
 
 
 def test_a_quarantine_is_shown_on_a_terminal_and_never_on_standard_output(tmp_path):
     file = clinic(tmp_path, lines=LINES)
-    code, out, seen = seen_on_a_terminal("quarantine", file)
+    code, out, observed = shown_on_a_terminal("quarantine", file)
     assert (code, out) == (0, b"")
-    assert "not readable: 3" in seen
-    assert f"{BAD[0].offset:,}" in seen
-    assert "torn" not in seen
+    assert "not readable: 3" in observed
+    assert f"{BAD[0].offset:,}" in observed
+    assert "torn" not in observed
 
 
 @pytest.mark.slow
 def test_records_are_shown_without_what_a_terminal_would_obey(tmp_path):
-    code, out, seen = seen_on_a_terminal("quarantine", clinic(tmp_path, lines=LINES), "--show")
+    code, out, observed = shown_on_a_terminal("quarantine", clinic(tmp_path, lines=LINES), "--show")
     assert (code, out) == (0, b"")
-    assert '{"torn' in seen
-    assert "\x1b[2J" not in seen
-    assert "cleared?" in seen
+    assert '{"torn' in observed
+    assert "\x1b[2J" not in observed
+    assert "cleared?" in observed
 
 
-def test_without_a_terminal_nothing_of_a_quarantine_is_told(tmp_path):
-    assert "must be a terminal" in line_of(told("quarantine", clinic(tmp_path), "--show"))
+def test_without_a_terminal_nothing_of_a_quarantine_is_shown(tmp_path):
+    assert "must be a terminal" in line_of(invoke("quarantine", clinic(tmp_path), "--show"))
 
 
 @pytest.mark.slow
 def test_a_run_on_a_terminal_shows_its_progress_there(tmp_path):
-    code, out, seen = seen_on_a_terminal("run", clinic(tmp_path))
+    code, out, observed = shown_on_a_terminal("run", clinic(tmp_path))
     assert (code, out) == (0, b"")
     for word in ("tick 48 of 48", "400 records", "epsilon 0.75 of 1", "fever: 48 ticks published"):
-        assert word in seen
+        assert word in observed

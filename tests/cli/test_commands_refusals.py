@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from streamgauge.cli.errors import CommandGroup
-from tests.support.clinics import MAIN, TOML, clinic, line_of, started, told
+from tests.support.clinics import MAIN, TOML, clinic, invoke, line_of, started
 
 READERS = {
     "plan": [],
@@ -32,7 +32,7 @@ def test_a_file_that_is_none_is_refused_by_every_command(command, kind, tmp_path
         file.mkdir()
     elif kind != "missing":
         file.write_bytes(contents[kind])
-    assert "clinic.toml" in line_of(told(*command.split(), file, *READERS[command]))
+    assert "clinic.toml" in line_of(invoke(*command.split(), file, *READERS[command]))
     assert {path.name for path in tmp_path.iterdir()} <= {"clinic.toml"}
 
 
@@ -41,12 +41,12 @@ def test_a_pipeline_that_never_ran_has_nothing_to_read(command, tmp_path, monkey
     monkeypatch.chdir(tmp_path)
     file = clinic(tmp_path)
     monkeypatch.setenv("NOBODY", "ab" * 32)
-    assert "run the pipeline once" in line_of(told(*command.split(), file, *READERS[command]))
+    assert "run the pipeline once" in line_of(invoke(*command.split(), file, *READERS[command]))
     assert not (tmp_path / "clinic.streamgauge").exists()
 
 
 def test_a_pipeline_that_never_ran_has_an_empty_ledger(tmp_path):
-    found = told("ledger", clinic(tmp_path))
+    found = invoke("ledger", clinic(tmp_path))
     assert found.exit_code == 0
     assert "nothing was charged yet" in found.stdout
 
@@ -73,7 +73,7 @@ def test_an_argument_that_breaks_a_rule_is_refused_and_nothing_is_touched(words,
     monkeypatch.chdir(tmp_path)
     clinic(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
-    assert said in line_of(told(*words))
+    assert said in line_of(invoke(*words))
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -81,7 +81,7 @@ def test_an_argument_that_breaks_a_rule_is_refused_and_nothing_is_touched(words,
 def test_what_a_file_says_is_shown_as_it_is_written(name, tmp_path):
     """No markup and no escape sequence of a pipeline file reaches the terminal as one."""
     file = clinic(tmp_path, TOML.replace('"each"', f'"{name}"'))
-    line = line_of(told("run", file))
+    line = line_of(invoke("run", file))
     assert "\x1b" not in line
     assert "[red]" in line or "smile" in line or "2J" in line
 
@@ -106,7 +106,7 @@ def raised(error, *options):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, ZeroDivisionError, ImportError])
-def test_of_an_unexpected_error_only_the_class_is_told(error):
+def test_of_an_unexpected_error_only_the_class_is_shown(error):
     line = line_of(raised(error("patient 17 has a fever")), 1)
     assert error.__name__ in line
     assert "this is a bug" in line
@@ -141,7 +141,7 @@ def test_failures_of_the_store_and_the_sinks_have_their_codes(tmp_path):
         assert line_of(raised(error), code) == f"streamgauge: {error}"
 
 
-def test_an_error_of_several_lines_is_told_in_one(tmp_path):
+def test_an_error_of_several_lines_is_shown_in_one(tmp_path):
     from streamgauge.privacy.errors import PrivacyError
 
     assert line_of(raised(PrivacyError("a\n  b\x1b[1m"))) == "streamgauge: a b\\x1b[1m"

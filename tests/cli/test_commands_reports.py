@@ -16,7 +16,7 @@ from streamgauge.config.settings import PipelineFile
 from streamgauge.localdp import wire
 from streamgauge.localdp.report_bytes import Reports, unpack_codes
 from streamgauge.records.reports import encode_reports
-from tests.support.clinics import started, told
+from tests.support.clinics import invoke, started
 
 VALUES = [*"abc", *map(str, range(70))]
 COLUMNS = {
@@ -61,7 +61,7 @@ class Poll:
         start = datetime.now(UTC) - timedelta(seconds=3)
         settings = {"protocol": protocol, "values": VALUES, "more": COLUMNS[protocol], "often": OFTEN}
         (folder / "poll.toml").write_text(TOML.format(start=start, **settings))
-        assert told("key", "create", folder / "poll.key").exit_code == 0
+        assert invoke("key", "create", folder / "poll.key").exit_code == 0
         self.file: PipelineFile = read_pipeline(folder / "poll.toml")
         self.report = self.file.stream.reports["emoji"]
         self.process: subprocess.Popen[str] | None = None
@@ -97,9 +97,9 @@ class Poll:
 
 def columns(client: httpx.Client, release: str) -> tuple[list[int], np.ndarray[Any, Any]]:
     """The ticks of a release, and what each of them tells."""
-    told = client.get(f"/api/releases/{release}?from=1&shape=columns").json()
-    counts = np.array(told["measures"]["count"]["value"], float)
-    return told["tick"], counts.reshape(-1, len(VALUES))
+    details = client.get(f"/api/releases/{release}?from=1&shape=columns").json()
+    counts = np.array(details["measures"]["count"]["value"], float)
+    return details["tick"], counts.reshape(-1, len(VALUES))
 
 
 @pytest.mark.slow

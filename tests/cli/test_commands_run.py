@@ -14,7 +14,7 @@ import pytest
 
 from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.reader import StoreReader
-from tests.support.clinics import TICKS, TOML, clinic, line_of, records, started, told
+from tests.support.clinics import TICKS, TOML, clinic, invoke, line_of, records, started
 
 STDOUT = '\n[[sink]]\nto = "-"\nformat = "jsonl"\n'
 SECONDS = 120
@@ -24,13 +24,13 @@ SECONDS = 120
 def ran(tmp_path_factory):
     """A clinic that was run to its end."""
     file = clinic(tmp_path_factory.mktemp("ran"))
-    found = told("run", file)
+    found = invoke("run", file)
     assert found.exit_code == 0, found.stderr
     return file
 
 
 def test_a_run_says_what_it_published_on_standard_error_alone(tmp_path):
-    found = told("run", clinic(tmp_path))
+    found = invoke("run", clinic(tmp_path))
     assert found.exit_code == 0
     assert found.stdout == ""
     assert f"fever: {TICKS} ticks published" in found.stderr
@@ -38,18 +38,18 @@ def test_a_run_says_what_it_published_on_standard_error_alone(tmp_path):
 
 
 def test_a_second_run_has_nothing_left_to_do(ran):
-    found = told("run", ran)
+    found = invoke("run", ran)
     assert (found.exit_code, found.stdout) == (0, "")
     assert "nothing was left to publish" in found.stderr
 
 
 def test_a_quiet_run_is_quiet(tmp_path):
-    found = told("run", clinic(tmp_path), "--quiet")
+    found = invoke("run", clinic(tmp_path), "--quiet")
     assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
 
 
 def test_standard_output_has_what_a_sink_prints_and_nothing_else(tmp_path):
-    found = told("run", clinic(tmp_path, TOML + STDOUT))
+    found = invoke("run", clinic(tmp_path, TOML + STDOUT))
     rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert len(rows) == TICKS * (2 + 1)
     assert {row["release"] for row in rows} == {"fever", "visits_each_hour"}
@@ -59,7 +59,7 @@ def test_progress_as_json_tells_nothing_that_is_private(tmp_path):
     """Two clinics of different sizes say the same: ticks, and what was published."""
     said = []
     for name, count in (("small", 50), ("large", 500)):
-        found = told("run", clinic(tmp_path / name, lines=records(count)), "--json")
+        found = invoke("run", clinic(tmp_path / name, lines=records(count)), "--json")
         lines = [json.loads(line) for line in found.stderr.splitlines()]
         assert found.stdout == ""
         said.append(lines)
@@ -74,7 +74,7 @@ def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
     bad = ["{", '{"ts": "2099-01-01"}', "\x00\x01", "x" * 5000, '{"ts":"2026-01-05T01:00:00Z","temperature":"NaN"}']
     said = []
     for name, lines in (("good", records()), ("bad", [*records(), *bad]), ("none", [])):
-        found = told("run", clinic(tmp_path / name, lines=lines))
+        found = invoke("run", clinic(tmp_path / name, lines=lines))
         warning, *rest = found.stderr.splitlines()
         assert "same file system" in warning
         said.append((found.exit_code, found.stdout, rest))
@@ -83,7 +83,7 @@ def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
 
 def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
     file = clinic(tmp_path, lines=[*records(), "{", "{"])
-    told("run", file)
+    invoke("run", file)
     log = file.with_suffix(".streamgauge") / "curator.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
     shares, progress, ended = log.read_text().splitlines()
@@ -95,7 +95,7 @@ def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
 
 def test_a_quiet_run_leaves_counters_nowhere(tmp_path):
     file = clinic(tmp_path, lines=[*records(), "{", "{"])
-    told("run", file, "--quiet")
+    invoke("run", file, "--quiet")
     (ended,) = (file.with_suffix(".streamgauge") / "curator.log").read_text().splitlines()
     assert ended.endswith(f"ended with tick {TICKS}")
 
@@ -113,57 +113,57 @@ def test_a_log_turns_over(tmp_path):
 
 def test_a_plan_tells_and_spends_nothing(tmp_path):
     file = clinic(tmp_path)
-    found = told("plan", file)
+    found = invoke("plan", file)
     assert (found.exit_code, found.stderr) == (0, "")
     for word in ("fever", "visits_each_hour", "std error", "epsilon 0.5", "before", "after"):
         assert word in found.stdout
     assert not file.with_suffix(".streamgauge").exists()
-    told_as_json = json.loads(told("plan", file, "--json").stdout)
-    assert [release["name"] for release in told_as_json["releases"]] == ["fever", "visits_each_hour"]
+    printed_json = json.loads(invoke("plan", file, "--json").stdout)
+    assert [release["name"] for release in printed_json["releases"]] == ["fever", "visits_each_hour"]
 
 
 def test_a_plan_that_refuses_something_ends_with_2(tmp_path):
     file = clinic(tmp_path, TOML.replace("epsilon = 0.5", "epsilon = 0.9"))
-    found = told("plan", file)
+    found = invoke("plan", file)
     assert found.exit_code == 2
     assert "refused" in found.stdout
     assert "visits_each_hour" in found.stdout
-    assert json.loads(told("plan", file, "--json").stdout)["refusals"]
-    assert "charge must be at most" in line_of(told("run", file, "--quiet"))
+    assert json.loads(invoke("plan", file, "--json").stdout)["refusals"]
+    assert "charge must be at most" in line_of(invoke("run", file, "--quiet"))
 
 
 def test_a_plan_shows_what_an_edit_changes(tmp_path):
     file = clinic(tmp_path)
-    told("run", file)
+    invoke("run", file)
     file.write_text(TOML.split('[[release]]\nname = "visits_each_hour"')[0])
-    found = told("plan", file)
+    found = invoke("plan", file)
     assert "visits_each_hour ends" in found.stdout
     file.write_text(TOML.replace("epsilon = 1.0", "epsilon = 2.0"))
-    assert "epsilon 1 becomes epsilon 2" in told("plan", file).stdout
-    assert "--change-budget" in line_of(told("run", file, "--quiet"))
-    assert told("run", file, "--change-budget").exit_code == 0
+    assert "epsilon 1 becomes epsilon 2" in invoke("plan", file).stdout
+    assert "--change-budget" in line_of(invoke("run", file, "--quiet"))
+    assert invoke("run", file, "--change-budget").exit_code == 0
 
 
 def test_the_ledger_tells_charges_acts_and_what_is_left(ran):
-    found = told("ledger", ran)
+    found = invoke("ledger", ran)
     assert (found.exit_code, found.stderr) == (0, "")
     for word in ("fever", "epsilon 0.5", "epsilon 0.25", f"1 to {TICKS}", "open", "budget", "charge"):
         assert word in found.stdout
-    told_as_json = json.loads(told("ledger", ran, "--json").stdout)
-    assert told_as_json["spent"] == {"epsilon": "3/4"}
-    assert told_as_json["remaining"] == {"epsilon": "1/4"}
-    assert [charge["release"] for charge in told_as_json["charges"]] == ["fever", "visits_each_hour"]
+    printed_json = json.loads(invoke("ledger", ran, "--json").stdout)
+    assert printed_json["spent"] == {"epsilon": "3/4"}
+    assert printed_json["remaining"] == {"epsilon": "1/4"}
+    assert [charge["release"] for charge in printed_json["charges"]] == ["fever", "visits_each_hour"]
 
 
 def test_the_newest_values_are_shown_with_trends(ran):
-    found = told("releases", ran)
+    found = invoke("releases", ran)
     assert (found.exit_code, found.stderr) == (0, "")
     for word in ("fever", "north", "south", "count", "avg_temperature", f"tick {TICKS}", "trend"):
         assert word in found.stdout
-    one = told("releases", ran, "visits_each_hour", "--last", "5").stdout
+    one = invoke("releases", ran, "visits_each_hour", "--last", "5").stdout
     assert "over 5 ticks" in one
     assert "fever" not in one
-    assert "did you mean fever?" in line_of(told("releases", ran, "fevr"))
+    assert "did you mean fever?" in line_of(invoke("releases", ran, "fevr"))
 
 
 def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
@@ -171,7 +171,7 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
 
     for ending in ("csv", "json", "jsonl", "parquet"):
         shape = ("--shape", "long") if ending == "csv" else ()
-        found = told("export", ran, "--output", tmp_path / f"out.{ending}", *shape)
+        found = invoke("export", ran, "--output", tmp_path / f"out.{ending}", *shape)
         assert (found.exit_code, found.stdout) == (0, "")
     rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
     assert len(rows) == TICKS * (2 * 2 + 1)
@@ -187,37 +187,37 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
 def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
     out = tmp_path / "out.jsonl"
     words = ("export", ran, "--output", out, "--release", "fever", "--from-tick", 3, "--to-tick", 4)
-    assert told(*words).exit_code == 0
+    assert invoke(*words).exit_code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert [(row["release"], row["tick"]) for row in rows] == [("fever", 3)] * 2 + [("fever", 4)] * 2
     before = out.read_bytes()
-    assert "which exists" in line_of(told(*words))
+    assert "which exists" in line_of(invoke(*words))
     assert out.read_bytes() == before
-    assert told(*words, "--force").exit_code == 0
+    assert invoke(*words, "--force").exit_code == 0
     empty = tmp_path / "none.json"
-    told("export", ran, "--output", empty, "--from-tick", 1000)
+    invoke("export", ran, "--output", empty, "--from-tick", 1000)
     assert json.loads(empty.read_text()) == []
 
 
 def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
     for name, begin in (("plot.html", b"<!"), ("plot.png", b"\x89PNG")):
-        found = told("plot", ran, "--output", tmp_path / name)
+        found = invoke("plot", ran, "--output", tmp_path / name)
         assert (found.exit_code, found.stdout) == (0, "")
         assert found.stderr == f"{tmp_path / name} shows 2 releases\n"
         assert (tmp_path / name).read_bytes().lower().startswith(begin.lower())
 
 
-def test_one_is_not_told_as_many(ran, tmp_path):
+def test_one_is_not_shown_as_many(ran, tmp_path):
     one = ("--release", "fever")
-    assert told("plot", ran, "--output", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
+    assert invoke("plot", ran, "--output", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
     tick = ("--from-tick", 3, "--to-tick", 3)
-    assert told("export", ran, "--output", tmp_path / "a.csv", *one, *tick).stderr.endswith("has 1 tick of fever\n")
-    assert "trends over 1 tick\n" in told("releases", ran, "fever", "--last", 1).stdout
+    assert invoke("export", ran, "--output", tmp_path / "a.csv", *one, *tick).stderr.endswith("has 1 tick of fever\n")
+    assert "trends over 1 tick\n" in invoke("releases", ran, "fever", "--last", 1).stdout
 
 
 def test_reading_needs_no_key(tmp_path):
     file = clinic(tmp_path)
-    told("run", file)
+    invoke("run", file)
     (tmp_path / "clinic.key").unlink()
     for words in (
         ["releases", file],
@@ -225,30 +225,30 @@ def test_reading_needs_no_key(tmp_path):
         ["export", file, "--output", tmp_path / "out.csv"],
         ["plan", file],
     ):
-        assert told(*words).exit_code == 0
-    assert "key file must be the one that the store" in line_of(told("run", file))
+        assert invoke(*words).exit_code == 0
+    assert "key file must be the one that the store" in line_of(invoke("run", file))
 
 
 def test_a_backup_reads_like_the_store(tmp_path):
     file = clinic(tmp_path / "first")
-    told("run", file)
-    assert told("backup", file, tmp_path / "copy").exit_code == 0
-    assert "must go to a new folder" in line_of(told("backup", file, tmp_path / "copy"))
+    invoke("run", file)
+    assert invoke("backup", file, tmp_path / "copy").exit_code == 0
+    assert "must go to a new folder" in line_of(invoke("backup", file, tmp_path / "copy"))
     again = clinic(tmp_path / "second")
     (tmp_path / "copy").rename(again.with_suffix(".streamgauge"))
-    assert told("releases", again).stdout == told("releases", file).stdout
+    assert invoke("releases", again).stdout == invoke("releases", file).stdout
 
 
 def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(tmp_path):
     file = clinic(tmp_path)
-    told("run", file)
-    told("key", "create", tmp_path / "new.key")
-    assert "another key" in line_of(told("key", "rotate", file, "--new-key", "file:clinic.key"))
-    found = told("key", "rotate", file, "--new-key", "file:new.key")
+    invoke("run", file)
+    invoke("key", "create", tmp_path / "new.key")
+    assert "another key" in line_of(invoke("key", "rotate", file, "--new-key", "file:clinic.key"))
+    found = invoke("key", "rotate", file, "--new-key", "file:new.key")
     assert (found.exit_code, found.stdout) == (0, "")
-    assert "key must be the one" in line_of(told("run", file, "--quiet"))
+    assert "key must be the one" in line_of(invoke("run", file, "--quiet"))
     file.write_text(TOML.replace("clinic.key", "new.key"))
-    assert told("run", file).exit_code == 0
+    assert invoke("run", file).exit_code == 0
 
 
 def live(folder, source="visits.jsonl"):
@@ -283,7 +283,7 @@ def until_tick(file, tick):
 
 def published(file, name):
     """The lines of an export."""
-    assert told("export", file, "--output", file.with_name(name)).exit_code == 0
+    assert invoke("export", file, "--output", file.with_name(name)).exit_code == 0
     return file.with_name(name).read_text().splitlines()
 
 
@@ -323,15 +323,15 @@ def test_two_runs_at_once_are_refused_and_reading_goes_on(tmp_path):
     file = live(tmp_path)
     with running(file, "--quiet") as child:
         until_tick(file, 1)
-        assert f"process {child.pid}" in line_of(told("run", file, "--quiet"))
-        assert "process" in line_of(told("key", "rotate", file, "--new-key", f"file:{_other(tmp_path)}"))
+        assert f"process {child.pid}" in line_of(invoke("run", file, "--quiet"))
+        assert "process" in line_of(invoke("key", "rotate", file, "--new-key", f"file:{_other(tmp_path)}"))
         for words in (["releases", file], ["ledger", file], ["plan", file], ["backup", file, tmp_path / "copy"]):
-            found = told(*words)
+            found = invoke(*words)
             assert found.exit_code == 0, found.stderr
 
 
 def _other(folder):
-    told("key", "create", folder / "other.key")
+    invoke("key", "create", folder / "other.key")
     return folder / "other.key"
 
 
@@ -339,11 +339,11 @@ def test_a_folder_that_cannot_be_written_is_exit_code_1(tmp_path):
     if os.geteuid() == 0:
         file = clinic(tmp_path)
         file.with_suffix(".streamgauge").write_text("a file in the way")
-        assert told("run", file, "--quiet").exit_code == 1
+        assert invoke("run", file, "--quiet").exit_code == 1
         return
     file = clinic(tmp_path)
     tmp_path.chmod(0o500)
     try:
-        line_of(told("run", file, "--quiet"), 1)
+        line_of(invoke("run", file, "--quiet"), 1)
     finally:
         tmp_path.chmod(0o700)

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from streamgauge.cli.runs.server import FailureMonitor
-from tests.support.clinics import line_of, started, told
+from tests.support.clinics import invoke, line_of, started
 
 TOML = """
 [stream]
@@ -51,10 +51,10 @@ class Served:
     def __init__(self, folder: Path) -> None:
         self.file = folder / "clinic.toml"
         self.file.write_text(TOML.format(start=datetime.now(UTC) - timedelta(seconds=2)))
-        assert told("key", "create", folder / "clinic.key").exit_code == 0
+        assert invoke("key", "create", folder / "clinic.key").exit_code == 0
         roles = {"reader": (), "analyst": ("--share", "1/2"), "curator": ()}
         made = {
-            role: told("token", "create", self.file, f"the-{role}", "--role", role, *more)
+            role: invoke("token", "create", self.file, f"the-{role}", "--role", role, *more)
             for role, more in roles.items()
         }
         self.tokens = {role: found.stdout.strip() for role, found in made.items()}
@@ -83,17 +83,17 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     found.process.communicate()
 
 
-def test_a_batch_is_taken_counted_once_and_released(served: Served) -> None:
+def test_a_batch_is_accepted_counted_once_and_released(served: Served) -> None:
     with served.client("curator") as curator:
         visit = {"ts": datetime.now(UTC).isoformat(), "region": "north"}
         for repeated in (False, True):
             reply = curator.post("/api/events", json=[visit, visit], headers={"Batch-Key": "ward-7-1"})
             assert reply.json() == {"batch": "ward-7-1", "durable": True, "duplicate": repeated}
         assert curator.get("/api/events/ward-7-1").json()["status"] == "committed"
-        while (told := curator.get("/api/quarantine").json())["records"] != 2:
-            assert told == {"records": 0, "drops": told["drops"], "shares": told["shares"]}
+        while (details := curator.get("/api/quarantine").json())["records"] != 2:
+            assert details == {"records": 0, "drops": details["drops"], "shares": details["shares"]}
             time.sleep(0.1)  # a loop without a pause would meet the rate limit
-        assert told["shares"]["a readable time inside the stream (ts)"] == "100 %"
+        assert details["shares"]["a readable time inside the stream (ts)"] == "100 %"
         assert "streamgauge_events_total 2" in curator.get("/metrics").text
 
 
@@ -101,21 +101,21 @@ def test_a_reader_follows_what_is_released(served: Served) -> None:
     with served.client("reader") as reader, reader.stream("GET", "/api/live?release=visits") as live:
         for line in live.iter_lines():
             if line.startswith("data:") and "tick" in line:
-                seen = json.loads(line.removeprefix("data:"))
+                observed = json.loads(line.removeprefix("data:"))
                 break
     with served.client("reader") as reader:
-        told = reader.get(f"/api/releases/visits?from={seen['tick']}&to={seen['tick']}&shape=columns").json()
-    assert told["tick"] == [seen["tick"]]
-    assert told["measures"]["count"]["value"] == [seen["measures"]["count"]["value"]]
+        details = reader.get(f"/api/releases/visits?from={observed['tick']}&to={observed['tick']}&shape=columns").json()
+    assert details["tick"] == [observed["tick"]]
+    assert details["measures"]["count"]["value"] == [observed["measures"]["count"]["value"]]
 
 
 def test_an_analyst_asks_and_the_run_goes_on_with_it(served: Served) -> None:
-    asked = {"name": "norths", "sql": "SELECT COUNT(*) FROM visits WHERE region = 'north'", "epsilon": 0.4}
+    requested = {"name": "norths", "sql": "SELECT COUNT(*) FROM visits WHERE region = 'north'", "epsilon": 0.4}
     with served.client("analyst") as analyst:
-        assert analyst.post("/api/plan", json=asked).json()["refusals"] == []
-        assert analyst.post("/api/releases", json=asked).status_code == 201
+        assert analyst.post("/api/plan", json=requested).json()["refusals"] == []
+        assert analyst.post("/api/releases", json=requested).status_code == 201
         assert analyst.get("/api/session").json()["remaining"] == {"epsilon": "1/10"}
-        again = analyst.post("/api/releases", json={**asked, "name": "others"})
+        again = analyst.post("/api/releases", json={**requested, "name": "others"})
         assert (again.status_code, again.json()["error"]["code"]) == (409, "release_rejected")
         assert analyst.get("/api/ledger").json()["requested_by"] == {"norths": "the-analyst"}
     with served.client("curator") as curator:
@@ -126,11 +126,11 @@ def test_an_analyst_asks_and_the_run_goes_on_with_it(served: Served) -> None:
 
 
 def test_a_token_that_is_revoked_is_known_no_more(served: Served) -> None:
-    secret = told("token", "create", served.file, "guest", "--role", "reader").stdout.strip()
+    secret = invoke("token", "create", served.file, "guest", "--role", "reader").stdout.strip()
     headers = {"Authorization": f"Bearer {secret}"}
     url = f"{served.address}/api/ledger"
     assert httpx.get(url, headers=headers, timeout=30, trust_env=False).status_code == 200
-    assert told("token", "revoke", served.file, "guest").exit_code == 0
+    assert invoke("token", "revoke", served.file, "guest").exit_code == 0
     assert httpx.get(url, headers=headers, timeout=30, trust_env=False).status_code == 401
 
 
@@ -157,7 +157,7 @@ def test_the_logs_are_the_curators_alone(served: Served) -> None:
     assert "?" not in log.read_text()
 
 
-def test_what_is_no_http_is_told_in_our_form(served: Served) -> None:
+def test_what_is_no_http_is_shown_in_our_form(served: Served) -> None:
     host, _, port = served.address.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as line:
         line.sendall(b"\x16\x03\x01 is no HTTP\r\n\r\n")
@@ -169,7 +169,7 @@ def test_what_is_no_http_is_told_in_our_form(served: Served) -> None:
         assert line.makefile("rb").read().startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_signal_ends_it_and_live_readers_are_told(served: Served) -> None:
+def test_a_signal_ends_it_and_live_readers_are_shown(served: Served) -> None:
     """The last of this file: the process ends here."""
     with served.client("reader") as reader, reader.stream("GET", "/api/live") as live:
         lines = live.iter_lines()
@@ -184,15 +184,15 @@ def test_a_signal_ends_it_and_live_readers_are_told(served: Served) -> None:
 
 
 def test_tokens_are_listed_without_their_secrets(served: Served) -> None:
-    found = told("token", "list", served.file, "--json")
+    found = invoke("token", "list", served.file, "--json")
     rows = {row["name"]: row for row in json.loads(found.stdout)}
     assert rows["the-analyst"]["share"] == "1/2"
     assert rows["guest"]["revoked_at"] is not None
     assert not any(secret in found.stdout for secret in served.tokens.values())
-    assert "the-curator" in told("token", "list", served.file).stdout
+    assert "the-curator" in invoke("token", "list", served.file).stdout
 
 
-def test_a_run_that_fails_is_told_once_without_its_words() -> None:
+def test_a_run_that_fails_is_shown_once_without_its_words() -> None:
     class Failed:
         failure = ValueError("patient 4711")
 
@@ -214,4 +214,4 @@ def test_a_run_that_fails_is_told_once_without_its_words() -> None:
     ],
 )
 def test_a_bad_token_is_one_line(served: Served, words: list[str], said: str) -> None:
-    assert said in line_of(told("token", "create", served.file, *words))
+    assert said in line_of(invoke("token", "create", served.file, *words))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from tests.support.clinics import TOML, clinic, records, started, told
+from tests.support.clinics import TOML, clinic, invoke, records, started
 
 SECONDS = 120
 FILES = 80  # links to one file
@@ -41,12 +41,12 @@ def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
         child.communicate()
     assert (child.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "stopped before the first tick; run again to resume"
-    assert told("ledger", large).exit_code == 0
+    assert invoke("ledger", large).exit_code == 0
 
 
 def test_less_memory_than_can_work_is_refused_before_anything_is_charged(tmp_path):
     file = clinic(tmp_path)
-    found = told("run", file, "--memory", "20MB")
+    found = invoke("run", file, "--memory", "20MB")
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr.splitlines()[-1] == "streamgauge: clinic.toml: memory must be at least 50MB, got 20MB"
     assert not (file.with_suffix(".streamgauge") / "store.db").exists()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.clinics import TOML, clinic, records, told
+from tests.support.clinics import TOML, clinic, invoke, records
 
 UNIT = 'unit = { user = "who", max_events_per_tick = 1, max_ticks = 2 }'
 SAID = (
@@ -19,23 +19,23 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = [json.dumps(json.loads(line) | {"who": f"p{i % 7}"}) for i, line in enumerate(records())]
     toml = TOML.replace('unit = "event"', UNIT) + '\n[[sink]]\nto = "out"\nformat = "parquet"\n'
     file = clinic(tmp_path_factory.mktemp("users"), toml, lines)
-    found = told("run", file)
+    found = invoke("run", file)
     assert found.exit_code == 0, found.stderr
     return file
 
 
 def test_the_plan_says_which_events_count(ran: Path) -> None:
-    assert f"\n  counts    {SAID}\n" in told("plan", ran).stdout
-    plan = json.loads(told("plan", ran, "--json").stdout)
+    assert f"\n  counts    {SAID}\n" in invoke("plan", ran).stdout
+    plan = json.loads(invoke("plan", ran, "--json").stdout)
     assert plan["unit"]["contributions"] == plan["releases"][0]["contributions"] == SAID
 
 
 def test_releases_say_which_events_count(ran: Path) -> None:
-    assert told("releases", ran).stdout.count(f"\ncounts {SAID}\n") == 2
+    assert invoke("releases", ran).stdout.count(f"\ncounts {SAID}\n") == 2
 
 
 def test_a_drawn_page_says_which_events_count(ran: Path, tmp_path: Path) -> None:
-    found = told("plot", ran, "--output", tmp_path / "users.html")
+    found = invoke("plot", ran, "--output", tmp_path / "users.html")
     assert found.exit_code == 0, found.output
     assert (tmp_path / "users.html").read_text().count(f" Counts {SAID}.</p>") == 3
 
@@ -43,7 +43,7 @@ def test_a_drawn_page_says_which_events_count(ran: Path, tmp_path: Path) -> None
 def test_parquet_files_say_which_events_count(ran: Path) -> None:
     import duckdb
 
-    asked = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
+    requested = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"
     (part,) = (ran.parent / "out").glob("*.parquet")
     with duckdb.connect() as engine:
-        assert dict(engine.execute(asked, [str(part)]).fetchall())["contributions"] == SAID
+        assert dict(engine.execute(requested, [str(part)]).fetchall())["contributions"] == SAID

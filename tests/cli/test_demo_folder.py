@@ -8,7 +8,7 @@ import pytest
 
 from streamgauge.cli.demo.clinic import CLINIC_MARK
 from streamgauge.store.lock import Lock
-from tests.support.clinics import line_of, started, told
+from tests.support.clinics import invoke, line_of, started
 
 POLL = ("--local",)
 CLINIC = ()
@@ -26,31 +26,31 @@ def folder(tmp_path):
     return found
 
 
-def held(folder):
+def blocked(folder):
     """All files, but for locks, and what is in them."""
     files = (path for path in folder.rglob("*") if path.name != "lock")
     return {path: path.read_bytes() if path.is_file() else None for path in files}
 
 
 @pytest.mark.parametrize("kind", [POLL, CLINIC])
-def test_a_live_demo_whose_port_is_taken_removes_nothing_and_says_what_to_do(folder, kind):
-    before = held(folder)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
-        refused = told("demo", *kind, "--live", "--ticks", 1, "--port", port, "--folder", folder)
+def test_a_live_demo_whose_port_is_accepted_removes_nothing_and_says_what_to_do(folder, kind):
+    before = blocked(folder)
+    with socket.create_server(("127.0.0.1", 0)) as accepted:
+        port = accepted.getsockname()[1]
+        refused = invoke("demo", *kind, "--live", "--ticks", 1, "--port", port, "--folder", folder)
     line = line_of(refused, code=1)
     assert line.endswith(f"got 127.0.0.1:{port}: address already in use: choose another with --port")
-    assert held(folder) == before
+    assert blocked(folder) == before
 
 
 @pytest.mark.parametrize("store", ["clinic", "emoji"])
 @pytest.mark.parametrize("options", DEMOS)
-def test_a_demo_beside_a_run_of_its_folder_removes_nothing(folder, store, options):
-    before = held(folder)
+def test_a_demo_next_to_a_run_of_its_folder_removes_nothing(folder, store, options):
+    before = blocked(folder)
     with Lock(folder / f"{store}.streamgauge"):
-        refused = told("demo", *options, "--folder", folder)
+        refused = invoke("demo", *options, "--folder", folder)
     assert "must be used by one run at a time" in line_of(refused)
-    assert held(folder) == before
+    assert blocked(folder) == before
 
 
 @pytest.mark.slow
@@ -60,11 +60,11 @@ def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything
     running = started("demo", *kind, "--live", "--port", 0, "--folder", folder)
     try:
         assert re.search("live at http://127", running.stdout.readline())
-        before = set(held(folder))
+        before = set(blocked(folder))
         for second in DEMOS:
-            line = line_of(told("demo", *second, "--folder", folder))
+            line = line_of(invoke("demo", *second, "--folder", folder))
             assert line.endswith(f"got {folder}, which process {running.pid} is using")
-        assert before <= set(held(folder))
+        assert before <= set(blocked(folder))
         assert running.poll() is None
     finally:
         running.send_signal(signal.SIGINT)
@@ -72,8 +72,8 @@ def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything
     assert running.returncode == 0
 
 
-def test_a_demo_that_has_ended_keeps_nobody_out(folder):
+def test_a_demo_that_has_ended_keeps_no_one_out(folder):
     for _ in range(2):
-        ended = told("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
+        ended = invoke("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
         assert ended.exit_code == 0, ended.stderr
     assert not (folder / "clinic.toml").exists()

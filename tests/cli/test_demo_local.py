@@ -9,7 +9,7 @@ import pytest
 from streamgauge.cli.demo.poll import EMOJI_NAMES, build_sketch, compute_shares, draw_favourites
 from streamgauge.cli.demo.poll_live import CrowdTruth, write_poll
 from streamgauge.config.pipeline_file import read_pipeline
-from tests.support.clinics import told
+from tests.support.clinics import invoke
 
 SECOND = 10**6
 START = 1_800_000_000 * SECOND
@@ -32,18 +32,18 @@ def printed(text):
     return [(*row[:2], *(int(each.replace(",", "")) for each in row[2:6]), row[6]) for row in rows]
 
 
-def test_an_interval_that_is_cut_at_nobody_holds_the_truth_where_it_is_said_to():
+def test_an_interval_that_is_cut_at_no_one_holds_the_truth_where_it_is_said_to():
     """As it is printed, to the last digit."""
-    runs = [printed(told("demo", "--local", "--events", 1000).stdout) for _ in range(5)]
+    runs = [printed(invoke("demo", "--local", "--events", 1000).stdout) for _ in range(5)]
     assert {len(rows) for rows in runs} == {len(EMOJI_NAMES)}
     assert any(low == 0 for rows in runs for *_, low, _, _ in rows)
     for *_, truth, _, low, high, said in (row for rows in runs for row in rows):
         assert (low <= truth <= high) == (said == "yes")
 
 
-def test_a_local_demo_shows_estimates_beside_the_truth_and_writes_nothing(tmp_path, monkeypatch):
+def test_a_local_demo_shows_estimates_next_to_the_truth_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    found = told("demo", "--local", "--events", 20_000)
+    found = invoke("demo", "--local", "--events", 20_000)
     assert found.exit_code == 0, found.stderr
     rows = printed(found.stdout)
     assert {item: name for item, name, *_ in rows} == EMOJI_NAMES
@@ -79,20 +79,20 @@ def test_the_truth_is_of_the_window_and_unknown_before_a_tick_is_over(tmp_path):
 
 def test_a_live_poll_ends_by_itself_and_a_second_demo_takes_its_folder(tmp_path):
     folder = tmp_path / "demo"
-    ended = told("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
+    ended = invoke("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
     assert ended.exit_code == 0, ended.stderr
     assert re.search(r"live at http://127\.0\.0\.1:[0-9]+/emoji", ended.stdout)
     assert (folder / "emoji.streamgauge").is_dir()
-    again = told("demo", "--local", "--live", "--events", 5000, "--folder", folder)
+    again = invoke("demo", "--local", "--live", "--events", 5000, "--folder", folder)
     assert "--events must be given without --live, got 5000" in again.stderr
     (folder / "emoji.toml").write_text("mine")
-    refused = told("demo", "--live", "--ticks", 1, "--folder", folder)
+    refused = invoke("demo", "--live", "--ticks", 1, "--folder", folder)
     assert "--folder must be an empty folder, or one of an earlier demo" in refused.stderr
 
 
 @pytest.mark.parametrize("options", [("--ticks", 2), ("--local", "--ticks", 2)])
 def test_ticks_are_of_live_demos_alone(options):
-    assert "--ticks must be given with --live, got 2" in told("demo", *options).stderr
+    assert "--ticks must be given with --live, got 2" in invoke("demo", *options).stderr
 
 
 def test_the_readme_begins_with_commands_that_there_are_and_the_poll_is_among_them():

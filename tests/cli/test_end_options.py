@@ -33,22 +33,22 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return found
 
 
-def told(made: Pipeline, *names: str, cut: tuple[str, ...] = ()) -> tuple[dict[str, Any], list[str]]:
+def details(made: Pipeline, *names: str, cut: tuple[str, ...] = ()) -> tuple[dict[str, Any], list[str]]:
     """What is left to be done, and what the curator is told."""
     said: list[str] = []
     watching: Any = SimpleNamespace(file=made.file, print_note=said.append)
     return select_end_options(watching, names, cut), said
 
 
-def test_what_has_ended_is_told_and_is_no_reason_not_to_start(made: Pipeline) -> None:
-    left, said = told(made, "more", "fever")
+def test_what_has_ended_is_shown_and_is_no_reason_not_to_start(made: Pipeline) -> None:
+    left, said = details(made, "more", "fever")
     assert left == {"end_releases": ("fever",), "force_end_releases": ()}
     assert said == ["release more has ended already, so there is nothing to end"]
-    made.run(**told(made, "more")[0])
+    made.run(**details(made, "more")[0])
 
 
-def test_what_was_never_asked_for_is_left_to_the_run_to_refuse(made: Pipeline) -> None:
-    left, said = told(made, "mroe", cut=("fever",))
+def test_what_was_never_requested_for_is_left_to_the_run_to_refuse(made: Pipeline) -> None:
+    left, said = details(made, "mroe", cut=("fever",))
     assert (left, said) == ({"end_releases": ("mroe",), "force_end_releases": ("fever",)}, [])
     for name in ("end_releases", "force_end_releases"):
         with pytest.raises(ValueError, match=r"release .* must be one that"):
@@ -56,7 +56,7 @@ def test_what_was_never_asked_for_is_left_to_the_run_to_refuse(made: Pipeline) -
 
 
 def test_what_has_ended_and_runs_on_can_be_cut(made: Pipeline) -> None:
-    assert told(made, "more", cut=("more",))[0] == {"end_releases": (), "force_end_releases": ("more",)}
+    assert details(made, "more", cut=("more",))[0] == {"end_releases": (), "force_end_releases": ("more",)}
 
 
 @pytest.mark.parametrize("proxy", ["nonsense host", "proxy.example", "*", "10.0.0.7/24", "10.0.0.0/99", ""])

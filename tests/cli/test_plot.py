@@ -143,7 +143,7 @@ def test_sparklines_have_a_form_for_plain_terminals() -> None:
         build_sparkline([1], 0)
 
 
-def test_a_trend_of_noise_within_its_intervals_looks_level() -> None:
+def test_a_trend_of_noise_inside_its_intervals_looks_level() -> None:
     rng = np.random.default_rng(3)
     noise = np.concatenate([[5_000.0], 100 + rng.uniform(-2, 2, 39)])
     half = np.concatenate([[9_000.0], np.full(39, 20.0)])

@@ -54,12 +54,12 @@ def charged(name: str, epsilon: str, time: int, **more: Any) -> LedgerEntry:
 
 def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
     reply = house.client("analyst").post("/api/plan", json=ASKED)
-    told = reply.json()
+    details = reply.json()
     assert reply.status_code == 200
-    assert told["release"]["loss"] == {"epsilon": "1/10"}
-    assert told["release"]["errors"][0]["stddev"] > 0
-    assert told["refusals"] == []
-    assert house.runner.asked == []
+    assert details["release"]["loss"] == {"epsilon": "1/10"}
+    assert details["release"]["errors"][0]["stddev"] > 0
+    assert details["refusals"] == []
+    assert house.runner.requested_releases == []
 
 
 def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,48 +69,48 @@ def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch:
     start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.allowed_earliness
     for ticks in (0, 1, 41):
         house.runner.time = start + ticks * tick + 5
-        told = house.client("analyst").post("/api/plan", json=ASKED).json()
-        assert told["release"]["first_tick"] == ticks + 2 + ahead // tick
+        details = house.client("analyst").post("/api/plan", json=ASKED).json()
+        assert details["release"]["first_tick"] == ticks + 2 + ahead // tick
 
 
 def test_a_plan_tells_what_would_be_refused(house: House) -> None:
-    told = house.client("analyst").post("/api/plan", json={**ASKED, "epsilon": 0.7}).json()
-    assert len(told["refusals"]) == 1
-    told = house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
-    assert told["release"] is None
-    assert len(told["refusals"]) == 1
+    details = house.client("analyst").post("/api/plan", json={**ASKED, "epsilon": 0.7}).json()
+    assert len(details["refusals"]) == 1
+    details = house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
+    assert details["release"] is None
+    assert len(details["refusals"]) == 1
 
 
 def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json=ASKED)
     assert reply.status_code == 201
     assert reply.headers["Location"] == reply.json()["href"] == "/api/releases/norths"
-    ((asked, share),) = house.runner.asked
-    assert (asked.release.name, asked.requested_by, share) == ("norths", "ana", Fraction(1, 2))
+    ((requested, share),) = house.runner.requested_releases
+    assert (requested.release.name, requested.requested_by, share) == ("norths", "ana", Fraction(1, 2))
 
 
-def test_beyond_the_share_nothing_is_asked_of_the_run(house: House) -> None:
+def test_beyond_the_share_nothing_is_requested_of_the_run(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json={**ASKED, "epsilon": 0.7})
     assert code_of(reply) == (409, "release_rejected")
     assert reply.json()["error"]["reasons"]
-    assert house.runner.asked == []
+    assert house.runner.requested_releases == []
 
 
 def test_the_curator_has_no_share_to_keep_to(house: House) -> None:
     assert house.client("curator").post("/api/releases", json={**ASKED, "epsilon": 0.7}).status_code == 201
 
 
-def test_a_mechanism_what_is_expected_and_alerts_are_asked_for_as_in_the_file(house: House) -> None:
+def test_a_mechanism_what_is_expected_and_alerts_are_requested_for_as_in_the_file(house: House) -> None:
     more = {"mechanism": {"name": "Pegasus", "split": "2/3"}, "expected_events": "1/200"}
-    asked = {**ASKED, **more, "alerts": {"kind": "jump", "size": 5}}
-    told = house.client("analyst").post("/api/plan", json=asked).json()["release"]
-    assert told["parts"][0]["mechanism"].startswith("Pegasus(")
-    assert len(told["parts"][0]["hints"]) == 2
-    assert told["alerts"][0].startswith("count_jump: 1 where count has risen by 5 or more")
-    assert house.client("analyst").post("/api/releases", json=asked).status_code == 201
-    ((kept, _),) = house.runner.asked
-    assert kept.release.settings == {"split": Fraction(2, 3)}
-    assert (kept.release.expected_events, len(kept.release.alerts)) == (1 / 200, 1)
+    requested = {**ASKED, **more, "alerts": {"kind": "jump", "size": 5}}
+    details = house.client("analyst").post("/api/plan", json=requested).json()["release"]
+    assert details["parts"][0]["mechanism"].startswith("Pegasus(")
+    assert len(details["parts"][0]["hints"]) == 2
+    assert details["alerts"][0].startswith("count_jump: 1 where count has risen by 5 or more")
+    assert house.client("analyst").post("/api/releases", json=requested).status_code == 201
+    ((stored, _),) = house.runner.requested_releases
+    assert stored.release.settings == {"split": Fraction(2, 3)}
+    assert (stored.release.expected_events, len(stored.release.alerts)) == (1 / 200, 1)
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_mechanism_what_is_expected_and_alerts_are_asked_for_as_in_the_file(ho
         ({"sql": 7}, "sql must be"),
     ],
 )
-def test_a_value_that_breaks_its_rule_is_told_as_in_the_file(house: House, change: Any, said: str) -> None:
+def test_a_value_that_breaks_its_rule_is_shown_as_in_the_file(house: House, change: Any, said: str) -> None:
     for path in ("/api/plan", "/api/releases"):
         reply = house.client("analyst").post(path, json={**ASKED, **change})
         assert code_of(reply) == (422, "bad_release")
@@ -144,7 +144,7 @@ def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(hou
 
 
 @pytest.mark.parametrize("phase", [0, 1, 500_000, 999_999])
-def test_an_answer_has_a_whole_delay_from_where_its_turn_begins_whoever_chose_the_moment(
+def test_an_answer_has_a_whole_delay_from_where_its_batch_begins_whichever_client_chose_the_moment(
     house: House, slept: list[float], phase: int
 ) -> None:
     begins = 10**15 + SECOND * (phase > 0)
@@ -185,7 +185,7 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     assert slept == [0.999999 + CLOCK_MARGIN_SECONDS]
 
 
-def test_that_the_server_stops_is_told_at_once(house: House, slept: list[float]) -> None:
+def test_that_the_server_stops_is_shown_at_once(house: House, slept: list[float]) -> None:
     def answers() -> None:
         raise RunStoppingError
 
@@ -215,26 +215,26 @@ def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
         reply = house.client("analyst").post("/api/releases", json={**grouped, **body})
         assert code_of(reply) == answer
         assert "must be at most" in reply.json()["error"]["message"]
-    assert house.runner.asked == []
+    assert house.runner.requested_releases == []
 
 
-def taken_in(house: House) -> None:
+def accept_release(house: House) -> None:
     """Charges what was asked for, as a run does."""
-    house.runner.asked.clear()
-    book = house.runner.load_ledger()
-    acts = [book.declare_budget(house.file.stream.budget)]
-    asked = AdHocRelease(parse_adhoc_release(ASKED, house.file.stream, house.file.server.adhoc_max_groups), "ana")
-    plan = plan_release(house.file, asked.attributed_release)
-    acts += [book.charge("norths", plan, 7), *book.pin({"release.norths": plan.block})]
+    house.runner.requested_releases.clear()
+    ledger_log = house.runner.load_ledger()
+    acts = [ledger_log.declare_budget(house.file.stream.budget)]
+    requested = AdHocRelease(parse_adhoc_release(ASKED, house.file.stream, house.file.server.adhoc_max_groups), "ana")
+    plan = plan_release(house.file, requested.attributed_release)
+    acts += [ledger_log.charge("norths", plan, 7), *ledger_log.pin({"release.norths": plan.block})]
     house.runner.acts_so_far = acts
 
 
 def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) -> None:
-    taken_in(house)
+    accept_release(house)
     analyst = house.client("analyst")
     reply = analyst.post("/api/releases", json=ASKED)
     assert (reply.status_code, reply.json()["release"]["first_tick"]) == (201, 7)
-    assert house.runner.asked == []
+    assert house.runner.requested_releases == []
     for change in ({"epsilon": 0.2}, {"sql": "SELECT COUNT(*) FROM visits"}, {"title": "Another"}):
         assert code_of(analyst.post("/api/releases", json={**ASKED, **change})) == (409, "release_rejected")
     assert code_of(house.client("curator").post("/api/releases", json=ASKED)) == (409, "release_rejected")
@@ -242,7 +242,7 @@ def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) 
 
 def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: House) -> None:
     def answers() -> None:
-        taken_in(house)
+        accept_release(house)
         raise CommandRefusedError(("release norths must have a name of its own, got one that is taken",))
 
     house.runner.answers = answers
@@ -259,7 +259,7 @@ def own(house: House) -> None:
     ]
 
 
-def test_analysts_end_their_own_releases_and_curators_any_that_was_asked_for(house: House) -> None:
+def test_analysts_end_their_own_releases_and_curators_any_that_was_requested_for(house: House) -> None:
     own(house)
     analyst, curator = house.client("analyst"), house.client("curator")
     assert code_of(analyst.delete("/api/releases/souths")) == (403, "wrong_role")
@@ -314,7 +314,7 @@ def test_one_plan_is_made_at_a_time_and_few_may_wait(tmp_path: Path) -> None:
 
     async def many(count: int) -> list[int]:
         client = house.client("analyst")
-        plans = [client.asked("POST", "/api/plan", json=ASKED) for _ in range(count)]
+        plans = [client.send("POST", "/api/plan", json=ASKED) for _ in range(count)]
         return [reply.status_code for reply in await gather(*plans)]
 
     found = run(many(8))

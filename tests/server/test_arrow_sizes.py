@@ -40,7 +40,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | 
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_hostile_body_is_answered_within_a_bound_of_memory(
+def test_hostile_body_is_answered_inside_a_bound_of_memory(
     measured: dict[str, tuple[int | None, int]], name: str
 ) -> None:
     status, peak = measured[name]

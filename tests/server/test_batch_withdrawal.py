@@ -44,7 +44,7 @@ def unread_house(folder: Path, tuning: Tuning) -> House:
 
 async def post_and(house: House, act: Any) -> Any:
     """Post a batch, act once it waits, return the reply."""
-    posted = asyncio.create_task(house.client("curator").asked("POST", "/api/events", content=VISIT, headers=HEADERS))
+    posted = asyncio.create_task(house.client("curator").send("POST", "/api/events", content=VISIT, headers=HEADERS))
     while not house.runner.inbox.has_waiters:
         await asyncio.sleep(0.001)
     act()
@@ -107,12 +107,12 @@ def test_batch_that_waits_as_the_server_stops_is_withdrawn(tmp_path: Path) -> No
     assert house.runner.inbox.read() is None
 
 
-def test_batch_that_waits_as_the_run_ends_was_not_taken(house: House) -> None:
+def test_batch_that_waits_as_the_run_ends_was_not_accepted(house: House) -> None:
     reply = asyncio.run(post_and(house, house.runner.inbox.close))
     assert verdict(reply) == (503, "not_committed", False)
 
 
-def test_batch_that_waits_as_the_run_rests_was_not_taken(house: House) -> None:
+def test_batch_that_waits_as_the_run_rests_was_not_accepted(house: House) -> None:
     reply = asyncio.run(post_and(house, house.runner.inbox.pause))
     assert verdict(reply) == (503, "not_running", False)
 
@@ -135,7 +135,7 @@ class Wire:
         self.said.append(message)
 
     def scope(self) -> dict[str, Any]:
-        told = {**HEADERS, "Authorization": f"Bearer {self.house.secrets['curator']}", "Host": "clinic.test"}
+        details = {**HEADERS, "Authorization": f"Bearer {self.house.secrets['curator']}", "Host": "clinic.test"}
         return {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -146,7 +146,7 @@ class Wire:
             "raw_path": b"/api/events",
             "query_string": b"",
             "root_path": "",
-            "headers": [(name.lower().encode(), value.encode()) for name, value in told.items()],
+            "headers": [(name.lower().encode(), value.encode()) for name, value in details.items()],
             "client": ("10.0.0.7", 4711),
             "server": ("clinic.test", 80),
         }
@@ -190,7 +190,7 @@ def test_request_that_is_cancelled_withdraws_its_batch(house: House) -> None:
     assert house.runner.inbox.read() is None
 
 
-def test_withdrawal_within_a_round_leaves_the_others_of_the_round() -> None:
+def test_withdrawal_inside_a_round_leaves_the_others_of_the_round() -> None:
     inbox = EphemeralInbox(max_waiting_bytes=10 * BLOCK_BYTES)
     half = b" " * (BLOCK_BYTES // 2 + 1) + b"{}"
     tickets = [inbox.put("k", half) for _ in range(3)]
@@ -210,7 +210,7 @@ def test_withdrawal_within_a_round_leaves_the_others_of_the_round() -> None:
 def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
     """Six senders that lose their patience at random, against one reader."""
     inbox, over = EphemeralInbox(max_waiting_bytes=10**8), Flag()
-    read, kept, withdrawn = Counter[str](), list[str](), list[str]()
+    read, stored, withdrawn = Counter[str](), list[str](), list[str]()
 
     def send(sender: int) -> None:
         chance = Random(sender)
@@ -219,7 +219,7 @@ def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
             ticket = inbox.put("k", json.dumps({"n": name}).encode())
             for _ in range(chance.randrange(4)):
                 ticket.done.done()
-            (withdrawn if inbox.withdraw(ticket) else kept).append(name)
+            (withdrawn if inbox.withdraw(ticket) else stored).append(name)
 
     def receive() -> None:
         while not over.is_set() or inbox.has_waiters:
@@ -235,8 +235,8 @@ def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
         thread.join()
     over.set()
     reader.join()
-    assert len(kept) + len(withdrawn) == 12_000
-    assert read == Counter(kept)
+    assert len(stored) + len(withdrawn) == 12_000
+    assert read == Counter(stored)
 
 
 class Gated(EphemeralInbox):

@@ -48,9 +48,9 @@ def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
 
 def test_a_body_that_is_too_long_is_read_no_further() -> None:
     endless = request([b"a" * 600] * 1000)
-    held: list[int] = []
-    assert refused(read_body(endless, MOST, count_bytes=held.append)).status == 413
-    assert held == [600]
+    blocked: list[int] = []
+    assert refused(read_body(endless, MOST, count_bytes=blocked.append)).status == 413
+    assert blocked == [600]
 
 
 def test_a_body_that_does_not_come_is_not_waited_for() -> None:
@@ -119,5 +119,5 @@ def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.booleans(), max_size=5))
-def test_what_json_writes_is_read(told: dict[str, Any]) -> None:
-    assert parsed(json.dumps(told).encode()) == told
+def test_what_json_writes_is_read(details: dict[str, Any]) -> None:
+    assert parsed(json.dumps(details).encode()) == details

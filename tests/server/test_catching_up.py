@@ -47,17 +47,17 @@ def test_intrusion_is_refused_while_the_run_catches_up(tmp_path: Path) -> None:
         assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
 
 
-def test_who_waits_for_a_turn_as_a_run_falls_behind_is_told_to_come_back(runner: Runner) -> None:
+def test_who_waits_for_a_batch_as_a_run_falls_behind_is_shown_to_come_back(runner: Runner) -> None:
     analyst = House(runner.file.folder, runner).client("analyst")
     far = Progress(1, None, 0, {}, catch_up_tick=10**6)
 
     async def put_off() -> Any:
-        asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
+        requested = asyncio.create_task(analyst.send("POST", "/api/releases", json=ASKED))
         while not runner.pending_commands:
             await asyncio.sleep(0.001)
         runner.report_progress(far)
         assert runner.is_catching_up  # until the run itself reports how far it is
-        return await asyncio.wait_for(asked, 20)
+        return await asyncio.wait_for(requested, 20)
 
     reply = asyncio.run(put_off())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
@@ -70,15 +70,15 @@ def test_a_run_that_is_over_is_not_behind(runner: Runner) -> None:
     assert not runner.is_catching_up
 
 
-def test_who_waits_for_a_turn_hears_when_the_server_begins_to_stop(runner: Runner) -> None:
+def test_who_waits_for_a_batch_hears_when_the_server_begins_to_stop(runner: Runner) -> None:
     analyst = House(runner.file.folder, runner).client("analyst")
 
     async def stopped() -> Any:
-        asked = asyncio.create_task(analyst.asked("POST", "/api/releases", json=ASKED))
+        requested = asyncio.create_task(analyst.send("POST", "/api/releases", json=ASKED))
         while not runner.pending_commands:
             await asyncio.sleep(0.001)
         runner.disconnect_readers()
-        return await asyncio.wait_for(asked, 20)
+        return await asyncio.wait_for(requested, 20)
 
     reply = asyncio.run(stopped())
     assert (code_of(reply), reply.headers["retry-after"]) == ((503, "not_running"), "10")

@@ -7,14 +7,14 @@ import pytest
 from streamgauge import Pure
 from streamgauge.localdp import ReportPaceError, build_device, wire
 from tests.support.codes import has_code
-from tests.support.polls import START, claim, house, taken
+from tests.support.polls import START, accepted_records, claim, house
 
 
 def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_is_lost(tmp_path: Path) -> None:
     made = house(tmp_path)
-    told = made.client().get("/api/collection").json()
-    assert (told["start"], told["tick"]) == (START / 10**6, 10)
-    device = build_device(told, "emoji", max_loss=Pure(2), now=lambda: told["start"])
+    details = made.client().get("/api/collection").json()
+    assert (details["start"], details["tick"]) == (START / 10**6, 10)
+    device = build_device(details, "emoji", max_loss=Pure(2), now=lambda: details["start"])
     assert device.mechanism == claim(made)
     body = wire.pack_message(claim(made), [device.report("a")])
     key = device.key
@@ -22,6 +22,6 @@ def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_
     for _ in range(3):
         reply = made.client(Batch_Key=key).post("/api/reports", content=body)
         assert reply.json() == {"accepted": 1, "durable": True}
-    assert len(taken(made)) == 1
+    assert len(accepted_records(made)) == 1
     with pytest.raises(ReportPaceError, check=has_code("report_limit")):
         device.report("a")

@@ -12,18 +12,18 @@ START, SECOND = 7_000, 10**6
 
 
 @pytest.mark.parametrize("every", [SECOND // 4, SECOND, 3 * SECOND // 2, 10 * SECOND])
-def test_turns_are_a_while_apart_and_heard_of_a_whole_delay_after_they_begin(every: int) -> None:
+def test_turns_are_a_while_apart_and_received_of_a_whole_delay_after_they_begin(every: int) -> None:
     gathering = CommandSchedule(PublishSchedule(START, every))
-    asked = range(START, START + 30 * SECOND, SECOND // 7)
-    begun = sorted({gathering.find_start_time(moment) for moment in asked})
+    requested = range(START, START + 30 * SECOND, SECOND // 7)
+    begun = sorted({gathering.find_start_time(moment) for moment in requested})
     assert all(after - before >= DEFAULT_TUNING.batch_interval_seconds * SECOND for before, after in pairwise(begun))
-    for moment in asked:
-        begins, heard = gathering.find_start_time(moment), gathering.find_reply_time(moment)
-        assert moment <= begins == heard - every
-        assert (heard - START) % every == 0
+    for moment in requested:
+        begins, received = gathering.find_start_time(moment), gathering.find_reply_time(moment)
+        assert moment <= begins == received - every
+        assert (received - START) % every == 0
 
 
-def test_all_who_ask_between_two_multiples_are_heard_of_together() -> None:
+def test_all_who_ask_between_two_multiples_are_received_of_together() -> None:
     gathering = CommandSchedule(PublishSchedule(0, SECOND))
     assert [gathering.find_reply_time(moment) for moment in (1, SECOND, SECOND + 1)] == [
         2 * SECOND,

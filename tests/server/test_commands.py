@@ -25,24 +25,24 @@ from tests.support.served import IMMEDIATE, eventually
 
 
 def asks(name: str) -> Command:
-    asked: Any = name
-    return Command(releases=(asked,))
+    requested: Any = name
+    return Command(releases=(requested,))
 
 
-def shared(*wishes: Command, found: CommandQueue | None = None) -> tuple[CommandQueue, CommandBatch]:
+def shared(*commands: Command, found: CommandQueue | None = None) -> tuple[CommandQueue, CommandBatch]:
     """A turn that these share."""
     found = found or CommandQueue(tuning=IMMEDIATE)
     found.mark_opened(found.current)
-    for wish in wishes:
-        found.submit(wish)
+    for command in commands:
+        found.submit(command)
     found.finish_batch(found.current, None)
-    turn = found.next_batch(idle=False)
-    assert turn is not None
-    assert turn.commands == wishes
-    return found, turn
+    batch = found.next_batch(idle=False)
+    assert batch is not None
+    assert batch.commands == commands
+    return found, batch
 
 
-def test_who_waits_is_told_when_nobody_gets_a_turn_any_more_and_the_run_goes_on() -> None:
+def test_who_waits_is_shown_when_no_one_gets_a_batch_any_more_and_the_run_goes_on() -> None:
     waits, later = asks("waits"), asks("later")
     found = CommandQueue(tuning=IMMEDIATE)
     found.mark_opened(found.current)
@@ -54,12 +54,12 @@ def test_who_waits_is_told_when_nobody_gets_a_turn_any_more_and_the_run_goes_on(
     assert not found.current.stop.is_set()
 
 
-def test_a_turn_that_fails_while_the_server_stops_is_shared_by_nobody_alone() -> None:
-    wishes = asks("a"), asks("b")
-    found, turn = shared(*wishes)
+def test_a_batch_that_fails_while_the_server_stops_is_shared_by_no_one_alone() -> None:
+    commands = asks("a"), asks("b")
+    found, batch = shared(*commands)
     found.reject_new()
-    found.finish_batch(turn, SourceError("gone"))
-    assert all(isinstance(wish.outcome.exception(timeout=0), NotRunningError) for wish in wishes)
+    found.finish_batch(batch, SourceError("gone"))
+    assert all(isinstance(command.outcome.exception(timeout=0), NotRunningError) for command in commands)
 
 
 def after_a_rest(found: CommandQueue) -> CommandBatch:
@@ -70,41 +70,41 @@ def after_a_rest(found: CommandQueue) -> CommandBatch:
     found.mark_opened(rest)
     assert rest.is_interrupted
     found.finish_batch(rest, None)
-    turn = found.next_batch(idle=False)
-    assert turn is not None
-    return turn
+    batch = found.next_batch(idle=False)
+    assert batch is not None
+    return batch
 
 
-def test_who_is_judged_is_told_at_once_and_the_turn_is_of_the_others() -> None:
+def test_who_is_judged_is_shown_at_once_and_the_batch_is_of_the_others() -> None:
     refused, done, left = asks("a"), Command(end_names=("b",)), Command(end_names=("c",))
-    found, turn = shared(refused, done, left)
-    found.apply_refusals(turn, [("taken",), None, ()])
-    assert turn.commands == (left,)
+    found, batch = shared(refused, done, left)
+    found.apply_refusals(batch, [("taken",), None, ()])
+    assert batch.commands == (left,)
     assert isinstance(refused.outcome.exception(0), CommandRefusedError)
     assert done.outcome.result(0) is None
     assert not left.outcome.done()
 
 
-def test_ends_share_a_turn_however_many_fail_beside_them() -> None:
+def test_ends_share_a_batch_however_many_fail_next_to_them() -> None:
     """Ticks wait for ends: so these wait for nobody who asks for something."""
     ends, alone = [Command(end_names=(name,)) for name in "abcdef"], [asks("x"), asks("y")]
-    found, turn = shared(alone[0], *ends, alone[1])
-    found.finish_batch(turn, OSError())
+    found, batch = shared(alone[0], *ends, alone[1])
+    found.finish_batch(batch, OSError())
     late = Command(end_names=("late",))
     found.submit(late)
-    turn = after_a_rest(found)
-    assert turn.commands == (*ends, late)
-    found.finish_batch(turn, OSError())
-    assert all(isinstance(wish.outcome.exception(0), NotRunningError) for wish in (*ends, late))
-    for wish in alone:
-        turn = after_a_rest(found)
-        assert turn.commands == (wish,)
-        found.finish_batch(turn, OSError())
+    batch = after_a_rest(found)
+    assert batch.commands == (*ends, late)
+    found.finish_batch(batch, OSError())
+    assert all(isinstance(command.outcome.exception(0), NotRunningError) for command in (*ends, late))
+    for command in alone:
+        batch = after_a_rest(found)
+        assert batch.commands == (command,)
+        found.finish_batch(batch, OSError())
 
 
-def test_who_asks_waits_for_the_clock_and_no_later_one_is_taken_in_before() -> None:
+def test_who_asks_waits_for_the_clock_and_no_later_one_is_accepted_in_before() -> None:
     now = [3]
-    found = CommandQueue(lambda: now[0], lambda asked: -(-asked // 10) * 10, IMMEDIATE)
+    found = CommandQueue(lambda: now[0], lambda requested: -(-requested // 10) * 10, IMMEDIATE)
     found.mark_opened(found.current)
     first, second = asks("a"), asks("b")
     found.submit(first)
@@ -113,21 +113,21 @@ def test_who_asks_waits_for_the_clock_and_no_later_one_is_taken_in_before() -> N
     now[0] = 12  # the round at hand took longer than the clock
     found.submit(second)
     assert found.current.is_interrupted
-    turn = found.next_batch(idle=False)
-    assert turn is not None
-    assert turn.commands == (first,)
-    found.mark_opened(turn)
-    assert not turn.is_interrupted
+    batch = found.next_batch(idle=False)
+    assert batch is not None
+    assert batch.commands == (first,)
+    found.mark_opened(batch)
+    assert not batch.is_interrupted
     now[0] = 20
-    assert turn.is_interrupted
+    assert batch.is_interrupted
 
 
-def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
+def test_all_who_wait_share_a_batch_and_try_alone_if_it_fails() -> None:
     found = CommandQueue(tuning=IMMEDIATE)
     first = found.current
     found.mark_opened(first)
-    wishes = [asks(name) for name in "abc"]
-    threads = [Thread(target=waited, args=[found, wish]) for wish in wishes]
+    commands = [asks(name) for name in "abc"]
+    threads = [Thread(target=waited, args=[found, command]) for command in commands]
     for thread in threads:
         thread.start()
     eventually(lambda: found.pending_count == 3)
@@ -136,25 +136,25 @@ def test_all_who_wait_share_a_turn_and_try_alone_if_it_fails() -> None:
     assert together is not None
     assert len(together.releases) == 3
     found.finish_batch(together, InvalidReleaseError("one of them"))
-    for _ in wishes:
+    for _ in commands:
         alone = after_a_rest(found)
         assert len(alone.commands) == 1
         found.finish_batch(alone, InvalidReleaseError("this one"))
-    for thread, wish in zip(threads, wishes, strict=True):
+    for thread, command in zip(threads, commands, strict=True):
         thread.join()
-        assert str(wish.outcome.exception()) == "this one"
+        assert str(command.outcome.exception()) == "this one"
 
 
-def waited(found: CommandQueue, wish: Command) -> None:
+def waited(found: CommandQueue, command: Command) -> None:
     with suppress(CommandRefusedError):
-        found.submit(wish)
+        found.submit(command)
 
 
-def test_a_run_goes_on_for_a_while_after_a_turn_that_failed() -> None:
+def test_a_run_goes_on_for_a_while_after_a_batch_that_failed() -> None:
     now = [0.0]
     paced = CommandQueue(tuning=Tuning(batch_interval_seconds=1.0), steady=lambda: now[0])
-    found, turn = shared(asks("a"), found=paced)
-    found.finish_batch(turn, OSError())
+    found, batch = shared(asks("a"), found=paced)
+    found.finish_batch(batch, OSError())
     found.submit(asks("b"))
     rest = found.next_batch(idle=False)
     assert rest is not None
@@ -165,7 +165,7 @@ def test_a_run_goes_on_for_a_while_after_a_turn_that_failed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "details"),
     [
         (InvalidReleaseError("name"), True),
         (InvalidReleaseError("late"), True),
@@ -177,7 +177,7 @@ def test_a_run_goes_on_for_a_while_after_a_turn_that_failed() -> None:
         (MemoryError("memory"), False),
     ],
 )
-def test_refusals_that_follow_from_declarations_are_told_and_no_others(failure: Any, told: bool) -> None:
+def test_refusals_that_follow_from_declarations_are_shown_and_no_others(failure: Any, details: bool) -> None:
     found = turns.to_public_error(failure)
-    assert isinstance(found, CommandRefusedError if told else NotRunningError)
-    assert (str(failure) in str(found)) == told
+    assert isinstance(found, CommandRefusedError if details else NotRunningError)
+    assert (str(failure) in str(found)) == details

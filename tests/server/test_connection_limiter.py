@@ -31,64 +31,64 @@ class Line:
         self.sent_away = True
 
 
-def entered(doors: ConnectionLimiter, host: str, count: int) -> list[Line]:
+def entered(limiter: ConnectionLimiter, host: str, count: int) -> list[Line]:
     """So many that wait; those of them that were let in."""
     found = []
     for line in (Line() for _ in range(count)):
-        if doors.admit(line, host):
-            doors.mark_waiting(line)
+        if limiter.admit(line, host):
+            limiter.mark_waiting(line)
             found.append(line)
     return found
 
 
 def test_the_one_that_has_waited_longest_gives_way_to_one_of_its_own_address() -> None:
-    doors = ConnectionLimiter(max_connections=10, max_per_client=3)
-    other = entered(doors, "10.0.0.1", 1)
-    lines = entered(doors, "10.0.0.7", 5)
+    limiter = ConnectionLimiter(max_connections=10, max_per_client=3)
+    other = entered(limiter, "10.0.0.1", 1)
+    lines = entered(limiter, "10.0.0.7", 5)
     assert [line.sent_away for line in lines] == [True, True, False, False, False]
     assert not other[0].sent_away
-    assert doors.open_count == 4
+    assert limiter.open_count == 4
 
 
 def test_where_all_addresses_fill_the_house_the_longest_of_all_gives_way() -> None:
-    doors = ConnectionLimiter(max_connections=4, max_per_client=3)
-    lines = [line for place in range(6) for line in entered(doors, f"10.0.0.{place}", 1)]
+    limiter = ConnectionLimiter(max_connections=4, max_per_client=3)
+    lines = [line for place in range(6) for line in entered(limiter, f"10.0.0.{place}", 1)]
     assert [line.sent_away for line in lines] == [True, True, False, False, False, False]
 
 
 def test_a_request_at_work_is_never_sent_away_and_a_house_of_them_is_full() -> None:
-    doors = ConnectionLimiter(max_connections=2, max_per_client=2)
-    lines = entered(doors, "10.0.0.7", 2)
+    limiter = ConnectionLimiter(max_connections=2, max_per_client=2)
+    lines = entered(limiter, "10.0.0.7", 2)
     for line in lines:
-        doors.mark_active(line)
-    assert entered(doors, "10.0.0.7", 1) == entered(doors, "10.0.0.8", 1) == []
-    doors.mark_waiting(lines[1])
-    assert len(entered(doors, "10.0.0.8", 1)) == 1
+        limiter.mark_active(line)
+    assert entered(limiter, "10.0.0.7", 1) == entered(limiter, "10.0.0.8", 1) == []
+    limiter.mark_waiting(lines[1])
+    assert len(entered(limiter, "10.0.0.8", 1)) == 1
     assert [line.sent_away for line in lines] == [False, True]
 
 
 def test_who_leaves_makes_room_and_is_forgotten() -> None:
-    doors = ConnectionLimiter(max_connections=2, max_per_client=2)
-    for line in entered(doors, "10.0.0.7", 2):
-        doors.remove(line)
-        doors.remove(line)
-    assert doors.open_count == 0
-    assert doors.is_empty
-    assert len(entered(doors, "10.0.0.7", 2)) == 2
+    limiter = ConnectionLimiter(max_connections=2, max_per_client=2)
+    for line in entered(limiter, "10.0.0.7", 2):
+        limiter.remove(line)
+        limiter.remove(line)
+    assert limiter.open_count == 0
+    assert limiter.is_empty
+    assert len(entered(limiter, "10.0.0.7", 2)) == 2
 
 
 def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_everybodys() -> None:
-    doors = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=["127.0.0.1"])
-    lines = entered(doors, "2001:db8::1", 1) + entered(doors, "2001:db8::2", 1)
+    limiter = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=["127.0.0.1"])
+    lines = entered(limiter, "2001:db8::1", 1) + entered(limiter, "2001:db8::2", 1)
     assert [line.sent_away for line in lines] == [True, False]
-    assert not any(line.sent_away for line in entered(doors, "127.0.0.1", 5))
+    assert not any(line.sent_away for line in entered(limiter, "127.0.0.1", 5))
 
 
 @pytest.mark.parametrize("proxy", ["10.0.0.0/24", "10.0.0.7"])
 def test_a_proxy_may_be_any_of_a_range_and_has_no_cap_of_its_own(proxy: str) -> None:
-    doors = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=[proxy])
-    assert not any(line.sent_away for line in entered(doors, "10.0.0.7", 5))
-    others = entered(doors, "10.0.1.7", 2)
+    limiter = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=[proxy])
+    assert not any(line.sent_away for line in entered(limiter, "10.0.0.7", 5))
+    others = entered(limiter, "10.0.1.7", 2)
     assert [line.sent_away for line in others] == [True, False]
 
 
@@ -99,8 +99,8 @@ def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
 
     stop, app = Flag(), Starlette(routes=[Route("/", who)])
     with serving.open_listener(port=0) as listener:
-        told = {"on_stop": lambda: None, "log": lambda line: None, "proxies": [proxy]}
-        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=told)
+        details = {"on_stop": lambda: None, "log": lambda line: None, "proxies": [proxy]}
+        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=details)
         thread.start()
         request = Asked(serving.build_url(listener), headers={"X-Forwarded-For": "203.0.113.7"})
         with urlopen(request, timeout=20) as reply:
@@ -117,9 +117,9 @@ def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(limits: t
     process = ProcessLimits(limits)
     assert raise_descriptor_limit(process) == files
     assert process.requested == ([] if files == limits[0] else [(files, limits[1])])
-    doors = build_limiter(10**6, limits=process)
-    assert doors.max_connections == max(files - module.RESERVED_DESCRIPTORS, files // 4)
-    assert doors.max_per_client <= doors.max_connections // 2
+    limiter = build_limiter(10**6, limits=process)
+    assert limiter.max_connections == max(files - module.RESERVED_DESCRIPTORS, files // 4)
+    assert limiter.max_per_client <= limiter.max_connections // 2
     assert build_limiter(20, limits=process).max_connections == 20
 
 
@@ -147,8 +147,8 @@ def most_open(limiter: ConnectionLimiter, begun: bytes = b"") -> int:
     stop = Flag()
     app = Starlette(routes=[Route("/", here, methods=["GET", "POST"])])
     with serving.open_listener(port=0) as listener, ExitStack() as stack:
-        told = {"on_stop": lambda: None, "log": lambda line: None, "limiter": limiter}
-        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=told)
+        details = {"on_stop": lambda: None, "log": lambda line: None, "limiter": limiter}
+        thread = Thread(target=serving.serve_app, args=(app, listener, stop), kwargs=details)
         thread.start()
         where = listener.getsockname()
         for _ in range(100):

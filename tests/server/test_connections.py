@@ -135,7 +135,7 @@ class Hand:
         return sum(not clock.cancelled for clock in self.clocks)
 
     def __getattr__(self, name: str) -> Any:
-        return lambda *told: None
+        return lambda *details: None
 
 
 def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is_at_work() -> None:
@@ -169,7 +169,7 @@ def test_an_exception_that_gets_past_everything_is_logged_without_its_words(capl
     assert said == ["server: Exception in ASGI application: ValueError"]
 
 
-def test_asyncios_own_words_are_kept_back_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_asyncios_own_words_are_stored_back_too(capsys: pytest.CaptureFixture[str]) -> None:
     async def leaking() -> None:
         context = {"message": "patient 4711", "exception": ValueError("patient 4711")}
         asyncio.get_running_loop().call_exception_handler(context)
@@ -181,7 +181,7 @@ def test_asyncios_own_words_are_kept_back_too(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == ""
 
 
-def test_a_port_that_is_taken_is_told() -> None:
+def test_a_port_that_is_accepted_is_shown() -> None:
     with open_listener(port=0) as first:
         port = first.getsockname()[1]
         assert build_url(first) == f"http://127.0.0.1:{port}"
@@ -190,6 +190,6 @@ def test_a_port_that_is_taken_is_told() -> None:
             open_listener(port=port)
 
 
-def test_a_host_that_is_none_is_told() -> None:
+def test_a_host_that_is_none_is_shown() -> None:
     with pytest.raises(PortUnavailableError, match=r"address must be free to listen on, got no\.such\.host\.invalid:0"):
         open_listener("no.such.host.invalid", 0)

@@ -42,14 +42,14 @@ class Script(BaseHTTPRequestHandler):
         if reply == RESET:
             self.close_connection = True
             return
-        status, told = reply
-        body = (told if isinstance(told, str) else json.dumps(told)).encode()
+        status, details = reply
+        body = (details if isinstance(details, str) else json.dumps(details)).encode()
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *told: Any) -> None:
+    def log_message(self, *details: Any) -> None:
         """Write nothing."""
 
 

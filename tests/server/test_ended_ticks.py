@@ -116,8 +116,8 @@ def test_last_tick_does_not_depend_on_the_duration(tmp_path: Path, way: str, spe
 class BatchTimedRunner(PausedRunner):
     """A twin that ends a release by the time of its batch."""
 
-    def _build_options(self, turn: Any, commits: Any) -> Options:
-        return replace(super()._build_options(turn, commits), end_times={})
+    def _build_options(self, batch: Any, commits: Any) -> Options:
+        return replace(super()._build_options(batch, commits), end_times={})
 
 
 def test_twin_that_ends_by_batch_time_reveals_the_duration(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
         yield runner, clock
 
 
-def test_a_tick_is_on_the_board_when_it_has_left_and_not_before(live: Live) -> None:
+def test_a_tick_is_on_the_buffer_when_it_has_left_and_not_before(live: Live) -> None:
     runner, clock = live
     assert (runner.event_buffer.published.row_number, runner.event_buffer.find_buffered(0, 9)[-1].row_number) == (1, 1)
     clock.to(31.999)
@@ -62,7 +62,7 @@ def test_every_event_is_encoded_once_whatever_the_number_of_readers(live: Live) 
     assert runner.event_buffer.encoded_ticks == [1, 2]
 
 
-def test_what_is_read_anew_is_what_was_kept(live: Live) -> None:
+def test_what_is_read_again_is_what_was_stored(live: Live) -> None:
     runner, clock = live
     leave(runner, clock, 32)
     assert runner.event_buffer.read_stored(0, 64) == runner.event_buffer.find_buffered(0, 64)
@@ -84,7 +84,7 @@ def test_buffer_is_bounded_and_the_rest_comes_from_the_store(live: Live) -> None
     assert [event.row_number for event in buffer.read_stored(0, 64)] == [1, 2]
 
 
-def test_a_burst_larger_than_what_is_kept_leaves_no_gap(live: Live) -> None:
+def test_a_burst_larger_than_what_is_stored_leaves_no_gap(live: Live) -> None:
     runner, _ = live
     fresh = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
     fresh.advance(2**62)
@@ -93,7 +93,7 @@ def test_a_burst_larger_than_what_is_kept_leaves_no_gap(live: Live) -> None:
     assert [event.row_number for event in fresh.find_buffered(1, 64) or []] == [2]
 
 
-def test_the_newest_events_are_kept_that_fit() -> None:
+def test_the_newest_events_are_stored_that_fit() -> None:
     most = DEFAULT_TUNING.max_buffered_bytes
     events = [ReleaseEvent(place, "", "r", bytes(most // 3)) for place in range(1, 6)]
     assert [event.row_number for event in trim_events(events)] == [3, 4, 5]
@@ -101,19 +101,19 @@ def test_the_newest_events_are_kept_that_fit() -> None:
 
 
 def test_who_waits_is_woken_from_another_thread_and_never_twice_for_one_thing(tmp_path: Path) -> None:
-    board = EventBuffer(ReaderPool(tmp_path))
+    buffer = EventBuffer(ReaderPool(tmp_path))
 
     async def woken() -> list[bool]:
-        waiting = [asyncio.create_task(board.wait_newer(board.version, 20)) for _ in range(50)]
+        waiting = [asyncio.create_task(buffer.wait_newer(buffer.version, 20)) for _ in range(50)]
         await asyncio.sleep(0)
-        thread = Thread(target=board.set_state, args=["running"])
+        thread = Thread(target=buffer.set_state, args=["running"])
         thread.start()
         found = await asyncio.gather(*waiting)
         thread.join()
-        return [*found, await board.wait_newer(board.version - 1, 20), await board.wait_newer(board.version, 0.001)]
+        return [*found, await buffer.wait_newer(buffer.version - 1, 20), await buffer.wait_newer(buffer.version, 0.001)]
 
     assert asyncio.run(woken()) == [True] * 51 + [False]
-    board.set_state("ended")  # the loop is closed, and nobody minds
+    buffer.set_state("ended")  # the loop is closed, and nobody minds
 
 
 def test_event_of_a_wide_release_has_its_address(live: Live) -> None:
@@ -126,6 +126,6 @@ def test_event_of_a_wide_release_has_its_address(live: Live) -> None:
 
 
 def test_an_event_is_one_message_whatever_a_label_is() -> None:
-    told = encode_sse("release", {"group": "a\n\ndata: b\r\u2028"}, "1.x")
-    assert told.count(b"\n") == 4
-    assert b"\r" not in told
+    details = encode_sse("release", {"group": "a\n\ndata: b\r\u2028"}, "1.x")
+    assert details.count(b"\n") == 4
+    assert b"\r" not in details

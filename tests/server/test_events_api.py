@@ -41,7 +41,7 @@ def patient(tmp_path: Path, tuning: Tuning = DEFAULT_TUNING) -> tuple[House, Inb
 async def sent(house: House) -> "asyncio.Task[Any]":
     """A batch that is in the inbox; its reply comes when it comes."""
     client = house.client("curator")
-    reply = asyncio.create_task(client.asked("POST", "/api/events", content=VISIT, headers=LINES))
+    reply = asyncio.create_task(client.send("POST", "/api/events", content=VISIT, headers=LINES))
     while house.runner.inbox.find_status("cora ward-7") == "unknown":
         await asyncio.sleep(0.001)
     return reply
@@ -72,7 +72,7 @@ def test_every_form_of_a_batch_becomes_the_same_line(house: House, kind: str, bo
         "/api/events", content=gzip.compress(body) if packed else body, headers=headers
     )
     assert (reply.status_code, reply.json()) == (200, {"batch": "ward-7", "durable": True, "duplicate": False})
-    assert [json.loads(data) for data in house.runner.inbox.taken] == [json.loads(VISIT)]
+    assert [json.loads(data) for data in house.runner.inbox.batches_read] == [json.loads(VISIT)]
 
 
 def test_a_batch_is_not_acknowledged_before_its_commit(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_a_batch_that_is_replayed_is_counted_once(house: House) -> None:
     client = house.client("curator")
     replies = [client.post("/api/events", content=VISIT, headers=LINES).json() for _ in range(3)]
     assert [reply["duplicate"] for reply in replies] == [False, True, True]
-    assert len(house.runner.inbox.taken) == 1
+    assert len(house.runner.inbox.batches_read) == 1
 
 
 def test_two_senders_may_choose_the_same_key(house: House) -> None:
@@ -104,7 +104,7 @@ def test_two_senders_may_choose_the_same_key(house: House) -> None:
         for sender in senders:
             reply = sender.post("/api/events", content=VISIT, headers=LINES)
             assert reply.json() == {"batch": "ward-7", "durable": True, "duplicate": repeated}
-    assert len(house.runner.inbox.taken) == 2
+    assert len(house.runner.inbox.batches_read) == 2
 
 
 def test_the_fate_of_a_batch_is_its_senders_alone(house: House) -> None:
@@ -127,7 +127,7 @@ def test_twin_with_shared_keys_loses_events_of_the_second_sender(tmp_path: Path)
     house.secrets["second"] = house.tokens.create("carl", "curator")
     for role in ("curator", "second"):
         house.client(role).post("/api/events", content=VISIT, headers=LINES)
-    assert len(house.runner.inbox.taken) == 1
+    assert len(house.runner.inbox.batches_read) == 1
 
 
 def shared_key_routes(runner: Any, limits: Limits) -> list[Route]:
@@ -135,7 +135,7 @@ def shared_key_routes(runner: Any, limits: Limits) -> list[Route]:
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "2026/01/05//7", "100%"])
-def test_the_fate_of_any_key_can_be_asked_for(house: House, key: str) -> None:
+def test_the_fate_of_any_key_can_be_requested_for(house: House, key: str) -> None:
     client = house.client("curator")
     client.post("/api/events", content=VISIT, headers={**LINES, "Batch-Key": key})
     for path in (quote(key), quote(key, safe="")):
@@ -154,12 +154,12 @@ def test_batches_and_bytes_that_wait_are_counted(tmp_path: Path) -> None:
 
 
 def counted(house: House) -> dict[str, int]:
-    told = house.client("curator").get("/metrics").text.splitlines()
-    found = dict(line.removeprefix("streamgauge_").rsplit(" ", 1) for line in told if line[0] != "#")
+    details = house.client("curator").get("/metrics").text.splitlines()
+    found = dict(line.removeprefix("streamgauge_").rsplit(" ", 1) for line in details if line[0] != "#")
     return {name: int(found[name]) for name in ("batches_total", "pending_bytes")}
 
 
-def test_a_run_that_ends_before_the_commit_is_told_and_never_called_durable(tmp_path: Path) -> None:
+def test_a_run_that_ends_before_the_commit_is_shown_and_never_called_durable(tmp_path: Path) -> None:
     house, inbox = patient(tmp_path)
 
     async def sent_and_closed() -> Any:
@@ -216,14 +216,14 @@ def test_counters_are_the_curators(house: House) -> None:
     for path in ("/metrics", "/api/metrics"):
         reply = client.get(path)
         assert reply.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-        told = dict(line.rsplit(" ", 1) for line in reply.text.splitlines() if not line.startswith("#"))
-        assert told["streamgauge_events_total"] == "4711"
-        assert told['streamgauge_dropped_records_total{rule="late"}'] == "13"
-        assert told['streamgauge_run_state{state="running"}'] == "1"
-        assert told['streamgauge_http_requests_total{method="GET",route="/healthz",status="200"}'] == "1"
+        details = dict(line.rsplit(" ", 1) for line in reply.text.splitlines() if not line.startswith("#"))
+        assert details["streamgauge_events_total"] == "4711"
+        assert details['streamgauge_dropped_records_total{rule="late"}'] == "13"
+        assert details['streamgauge_run_state{state="running"}'] == "1"
+        assert details['streamgauge_http_requests_total{method="GET",route="/healthz",status="200"}'] == "1"
 
 
-def test_a_run_that_has_seen_nothing_has_counters_too(house: House) -> None:
+def test_a_run_that_has_visible_nothing_has_counters_too(house: House) -> None:
     house.runner.progress = None
     client = house.client("curator")
     assert client.get("/api/quarantine").json() == {"records": 0, "drops": {}, "shares": {}}

@@ -17,7 +17,7 @@ LASTS = {"short": 2, "long": 5}  # horizons
 PASSED = 9  # the tick at which they are ended
 
 
-class Seen:
+class PublishedTicks:
     """A reader who has seen all that there is, or all but the last tick of each."""
 
     def __init__(self, less: int = 0) -> None:
@@ -29,7 +29,7 @@ class Seen:
 
 def ended(order: tuple[str, ...], passed: dict[str, int]) -> LedgerLog:
     """A book in which releases were ended after their horizons, one after the other."""
-    book = LedgerLog.read([LedgerEntry("budget", {"loss": {"epsilon": "1"}})], Event())
+    ledger_log = LedgerLog.read([LedgerEntry("budget", {"loss": {"epsilon": "1"}})], Event())
     for name, last in LASTS.items():
         body = {
             "release": name,
@@ -39,14 +39,14 @@ def ended(order: tuple[str, ...], passed: dict[str, int]) -> LedgerLog:
             "block": "",
             "requested_by": "ana",
         }
-        book = book.with_entries([*book.ledger_entries, LedgerEntry("charge", body)])
+        ledger_log = ledger_log.with_entries([*ledger_log.ledger_entries, LedgerEntry("charge", body)])
     for name in order:
-        book.end(name, passed[name], is_draining=True)
-    return book
+        ledger_log.end(name, passed[name], is_draining=True)
+    return ledger_log
 
 
-def seen_over(book: LedgerLog, reader: Any) -> frozenset[str]:
-    return FinishedReleases().find_finished(book, reader)
+def find_finished(ledger_log: LedgerLog, reader: Any) -> frozenset[str]:
+    return FinishedReleases().find_finished(ledger_log, reader)
 
 
 @pytest.mark.parametrize("order", [("short", "long"), ("long", "short")])
@@ -54,23 +54,28 @@ def seen_over(book: LedgerLog, reader: Any) -> frozenset[str]:
 def test_what_is_ended_after_its_horizon_is_over_once_readers_saw_its_last_tick(
     order: tuple[str, ...], passed: dict[str, int]
 ) -> None:
-    book = ended(order, passed)
-    assert seen_over(book, Seen()) == set(LASTS)
-    assert seen_over(book, Seen(less=1)) == set()
-    assert not book.active_releases(seen_over(book, Seen()))
+    ledger_log = ended(order, passed)
+    assert find_finished(ledger_log, PublishedTicks()) == set(LASTS)
+    assert find_finished(ledger_log, PublishedTicks(less=1)) == set()
+    assert not ledger_log.active_releases(find_finished(ledger_log, PublishedTicks()))
 
 
-def test_who_ends_the_same_in_one_turn_waits_for_it_and_who_ends_it_later_does_not(tmp_path: Path) -> None:
-    def told(book: LedgerLog) -> list[Any]:
-        wishes = [Command(end_names=(name,)) for name in ("long", "long", "none")]
+def test_who_ends_the_same_in_one_batch_waits_for_it_and_who_ends_it_later_does_not(tmp_path: Path) -> None:
+    def details(ledger_log: LedgerLog) -> list[Any]:
+        commands = [Command(end_names=(name,)) for name in ("long", "long", "none")]
         return validate_commands(
-            file_of(tmp_path), wishes, book, find_reply_time=lambda asked: asked, published_at=0, finished=()
+            file_of(tmp_path),
+            commands,
+            ledger_log,
+            find_reply_time=lambda requested: requested,
+            published_at=0,
+            finished=(),
         )
 
-    first, second, refused = told(ended((), LASTS))
+    first, second, refused = details(ended((), LASTS))
     assert (first, second) == ((), ())
     assert "must be one that is open" in refused[0]
-    assert told(ended(("long",), LASTS))[:2] == [None, None]
+    assert details(ended(("long",), LASTS))[:2] == [None, None]
 
 
 class EndTickReleases(FinishedReleases):
@@ -82,4 +87,4 @@ class EndTickReleases(FinishedReleases):
 
 
 def test_twin_that_waits_for_the_tick_of_the_end_is_caught() -> None:
-    assert EndTickReleases().find_finished(ended(("long", "short"), LASTS), Seen()) == {"long"}  # type: ignore[arg-type]
+    assert EndTickReleases().find_finished(ended(("long", "short"), LASTS), PublishedTicks()) == {"long"}  # type: ignore[arg-type]

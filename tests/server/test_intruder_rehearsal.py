@@ -86,19 +86,19 @@ def test_a_second_look_breaks_the_promise_of_both():
 
 
 def test_ordinary_memory_tells_and_pan_private_memory_does_not():
-    told = run_intrusion_demo(200)
-    low, high = told["bounds"]["chance"]
+    details = run_intrusion_demo(200)
+    low, high = details["bounds"]["chance"]
     for kind in ("counter", "table"):
-        plain = told[kind]["plain"]
+        plain = details[kind]["plain"]
         assert (plain["chance"], plain["seen"]) == (1, plain["without"] + 1)
-        assert all(low <= chance <= high for chance in told[kind]["chance"])
-        assert told[kind]["worst_odds"] <= e
-        assert 1 in told[kind]["two_looks"]
-    assert [block["released"] for block in told["counter"]["blocks"]] == [True, True, False, False]
+        assert all(low <= chance <= high for chance in details[kind]["chance"])
+        assert details[kind]["worst_odds"] <= e
+        assert 1 in details[kind]["two_looks"]
+    assert [block["released"] for block in details["counter"]["blocks"]] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
-    ("stream", "told"),
+    ("stream", "details"),
     [
         ({}, {"this_stream": "ordinary", "like": "counter"}),
         ({"pan_private": True}, {"this_stream": "pan-private", "like": "counter"}),
@@ -108,8 +108,8 @@ def test_ordinary_memory_tells_and_pan_private_memory_does_not():
         ),
     ],
 )
-def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, told):
-    assert describe_memory(clinic_file(tmp_path, stream).stream) == {**told, "reports": []}
+def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, details):
+    assert describe_memory(clinic_file(tmp_path, stream).stream) == {**details, "reports": []}
 
 
 @pytest.mark.parametrize(

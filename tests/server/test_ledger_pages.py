@@ -48,12 +48,12 @@ def house(tmp_path: Path) -> House:
     return made
 
 
-def followed(house: House, road: str) -> list[dict[str, Any]]:
+def followed(house: House, route: str) -> list[dict[str, Any]]:
     """All pages from one on."""
     pages, client = [], house.client("reader")
-    while road:
-        pages.append(client.get(road).json())
-        road = pages[-1]["next"]
+    while route:
+        pages.append(client.get(route).json())
+        route = pages[-1]["next"]
     return pages
 
 
@@ -77,27 +77,31 @@ def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(house: House) -> None:
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=" + "9" * 30])
-def test_a_page_that_is_none_is_told_so(house: House, query: str) -> None:
+def test_a_page_that_is_none_is_shown_so(house: House, query: str) -> None:
     assert code_of(house.client("reader").get(f"/api/ledger?{query}")) == (422, "bad_parameter")
 
 
-def test_a_book_that_has_grown_is_the_book_that_was_read(house: House) -> None:
+def test_a_ledger_that_has_grown_is_the_ledger_that_was_read(house: House) -> None:
     unit = house.file.stream.unit
     made = build_ledger_cache(unit)
     for count in (0, 1, 2, 7, 11, 12, 13, 14, 3):
-        book, read = made(ACTS[:count]), LedgerLog.read(ACTS[:count], unit)
-        assert (book.releases, book.pins, book.ledger_entries) == (read.releases, read.pins, read.ledger_entries)
-        assert str(book.ledger) == str(read.ledger)
+        ledger_log, read = made(ACTS[:count]), LedgerLog.read(ACTS[:count], unit)
+        assert (ledger_log.releases, ledger_log.pins, ledger_log.ledger_entries) == (
+            read.releases,
+            read.pins,
+            read.ledger_entries,
+        )
+        assert str(ledger_log.ledger) == str(read.ledger)
 
 
 def charges_after_a_plan(house: House, kind: type[LedgerLog] = LedgerLog) -> int:
-    book, file = kind.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
-    plan_adhoc(file, AdHocRelease(parse_adhoc_release(ASKED, file.stream), "ana"), ledger_log=book, first=1)
-    assert book.ledger is not None
-    return len(book.ledger.entries)
+    ledger_log, file = kind.read([BUDGET, charged("visits", "1/2", 2)], house.file.stream.unit), house.file
+    plan_adhoc(file, AdHocRelease(parse_adhoc_release(ASKED, file.stream), "ana"), ledger_log=ledger_log, first=1)
+    assert ledger_log.ledger is not None
+    return len(ledger_log.ledger.entries)
 
 
-def test_a_plan_charges_nothing_in_the_book_that_all_share(house: House) -> None:
+def test_a_plan_charges_nothing_in_the_ledger_that_all_share(house: House) -> None:
     assert charges_after_a_plan(house) == 1
 
 
@@ -119,16 +123,16 @@ def test_entries_are_read_once_whatever_the_number_of_readers(tmp_path: Path) ->
     with running(file, clock) as runner:
         close(runner, clock, 1)
         leave(runner, clock, 20)
-        acts, book = runner.load_entries(), runner.load_ledger()
+        acts, ledger_log = runner.load_entries(), runner.load_ledger()
         assert list(map(id, runner.load_entries())) == list(map(id, acts))
-        assert runner.load_ledger() is book
+        assert runner.load_ledger() is ledger_log
         close(runner, clock, 2)
         leave(runner, clock, 32)
         assert runner.event_buffer.published.entry_count == len(acts)
         assert list(map(id, runner.load_entries())) == list(map(id, acts))
 
 
-def test_labels_that_many_releases_have_are_kept_once() -> None:
+def test_labels_that_many_releases_have_are_stored_once() -> None:
     known, labels = LedgerEntryCache(), {"measures": ["count"], "groups": [["g", ["a", "b"]]], "levels": [1]}
     acts = tuple(charged(name, "1/9", 1, layout=deepcopy(labels)) for name in "xy")
     one, two = known.read_first(2, lambda count: acts[count:])
@@ -136,7 +140,7 @@ def test_labels_that_many_releases_have_are_kept_once() -> None:
     assert one.body["layout"]["groups"][0][1] is two.body["layout"]["groups"][0][1]
 
 
-def test_few_shapes_are_kept_and_none_of_what_has_not_left() -> None:
+def test_few_shapes_are_stored_and_none_of_what_has_not_left() -> None:
     layout = {"measures": ["count"], "groups": [], "levels": [0]}
     acts = tuple(charged(f"z{number}", "1/999", 1, layout=layout) for number in range(2 * MAX_CACHED_SCHEMAS))
     shapes = ReleaseSchemaCache()
@@ -148,7 +152,7 @@ def test_few_shapes_are_kept_and_none_of_what_has_not_left() -> None:
     assert len(shapes._cached) == MAX_CACHED_SCHEMAS
 
 
-def test_who_asks_too_fast_is_told_to_wait(house: House) -> None:
+def test_who_asks_too_fast_is_shown_to_wait(house: House) -> None:
     limits = Limits(ServerSettings(adhoc_max_requests_per_minute=2), now=lambda: 0.0)
     for _ in range(2):
         limits.count_command("ana")
@@ -166,11 +170,11 @@ def test_asks_and_ends_are_counted_and_plans_are_not(tmp_path: Path) -> None:
     assert code_of(analyst.post("/api/releases", json={**ASKED, "name": "more"})) == (429, "rate_limited")
     house.runner.acts_so_far = [BUDGET, charged("norths", "1/10", 2, requested_by="ana")]
     assert code_of(analyst.delete("/api/releases/norths")) == (429, "rate_limited")
-    assert (len(house.runner.asked), house.runner.ended) == (1, [])
+    assert (len(house.runner.requested_releases), house.runner.ended) == (1, [])
 
 
 @pytest.mark.parametrize(("word", "most"), [("title", 100), ("description", 1000), ("sql", 10_000)])
-def test_words_that_the_book_keeps_for_ever_are_short(house: House, word: str, most: int) -> None:
+def test_words_that_the_ledger_keeps_for_ever_are_short(house: House, word: str, most: int) -> None:
     for path in ("/api/plan", "/api/releases"):
         reply = house.client("analyst").post(path, json={**ASKED, word: "x" * (most + 1)})
         assert code_of(reply) == (422, "bad_release")

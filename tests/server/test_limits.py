@@ -14,7 +14,7 @@ class Clock:
         return self.now
 
 
-def taken(limits: Limits, client: str, count: int) -> int:
+def accepted(limits: Limits, client: str, count: int) -> int:
     """How many of so many requests are let in."""
     found, refused = 0, list[HttpError]()
     for _ in range(count):
@@ -30,17 +30,17 @@ def taken(limits: Limits, client: str, count: int) -> int:
 def test_a_client_has_its_rate_and_a_burst_of_twice_that() -> None:
     clock = Clock()
     limits = Limits(ServerSettings(rate=5), now=clock)
-    assert taken(limits, "a", 100) == 10
+    assert accepted(limits, "a", 100) == 10
     clock.now = 1.0
-    assert taken(limits, "a", 100) == 5
+    assert accepted(limits, "a", 100) == 5
     clock.now = 1000.0
-    assert taken(limits, "a", 100) == 10
+    assert accepted(limits, "a", 100) == 10
 
 
 def test_one_clients_haste_costs_no_other() -> None:
     limits = Limits(ServerSettings(rate=5), now=Clock())
-    taken(limits, "a", 100)
-    assert taken(limits, "b", 10) == 10
+    accepted(limits, "a", 100)
+    assert accepted(limits, "b", 10) == 10
 
 
 def test_clients_that_are_remembered_are_bounded() -> None:
@@ -65,7 +65,7 @@ def test_live_connections_are_bounded_by_client_and_in_all() -> None:
         assert limits.live_connections == 2
 
 
-def test_bytes_that_are_held_are_bounded_and_given_back() -> None:
+def test_bytes_that_are_blocked_are_bounded_and_given_back() -> None:
     limits = Limits(ServerSettings(max_buffer=100))
     with limits.reserve_body() as hold:
         hold(60)

@@ -22,8 +22,8 @@ from tests.support.served import (
     IMMEDIATE,
     CountedBuffer,
     Listener,
+    LiveEvent,
     Stepped,
-    Told,
     close,
     eventually,
     file_of,
@@ -76,7 +76,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
 def test_a_tick_is_sent_when_it_has_left_in_the_columns_form(world: World) -> None:
     with Listener(world.port) as listener:
         assert listener.reply.getheader("content-type") == "text/event-stream; charset=utf-8"
-        assert listener.next() == Told(listener.id, "status", {"state": "running"})
+        assert listener.next() == LiveEvent(listener.id, "status", {"state": "running"})
         place, tick = world.runner.event_buffer.published.row_number, world.step()
         counts, other = listener.until("release")[-1], listener.until("release")[-1]
         assert (counts.data["tick"], counts.data["end"]) == (tick, f"2026-01-05T00:00:{10 * tick}Z")
@@ -96,19 +96,19 @@ def test_who_comes_without_an_id_gets_what_comes_from_now(world: World) -> None:
 
 def resumed(world: World) -> list[int]:
     """What a listener sees that is cut off after every tick, and comes back when others have left."""
-    seen = [world.tick]
+    observed = [world.tick]
     with Listener(world.port, "?release=counts") as listener:
         listener.until("status")
         world.step()
-        seen += ticks_of(listener.until("release"))
+        observed += ticks_of(listener.until("release"))
     for missed in (0, 2):
         for _ in range(missed):
             world.step()
         with Listener(world.port, "?release=counts", listener.id) as again:
             world.step()
-            seen += ticks_of(again.until("release", world.tick))
+            observed += ticks_of(again.until("release", world.tick))
         listener = again
-    return seen
+    return observed
 
 
 def test_who_comes_back_misses_nothing_and_gets_nothing_twice(world: World) -> None:
@@ -148,10 +148,10 @@ def test_the_last_id_may_be_in_the_address(world: World) -> None:
 
 
 @pytest.mark.parametrize("last", ["1.ffffffff", "999.00000000", "x"])
-def test_an_id_of_another_history_is_told_so(world: World, last: str) -> None:
+def test_an_id_of_another_history_is_shown_so(world: World, last: str) -> None:
     with Listener(world.port, "?release=counts", last) as listener:
-        told = listener.next()
-        assert (told.event, told.id) == ("reset", world.runner.event_buffer.published.id)
+        details = listener.next()
+        assert (details.event, details.id) == ("reset", world.runner.event_buffer.published.id)
         tick = world.step()
         assert ticks_of(listener.until("release")) == [tick]
 
@@ -170,14 +170,14 @@ def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None
     with Listener(world.port, "?release=other") as listener:
         listener.until("status")
         world.step()
-        told = listener.until("release", world.step())
-        assert {each.data["release"] for each in told} == {"other"}
+        details = listener.until("release", world.step())
+        assert {each.data["release"] for each in details} == {"other"}
     unknown = Listener(world.port, "?release=other&release=none")
     assert unknown.reply.status == 404
     unknown.close()
 
 
-def test_a_charge_and_an_end_are_told(world: World) -> None:
+def test_a_charge_and_an_end_are_shown(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
     with Listener(world.port) as listener:
         listener.until("status")
@@ -189,12 +189,12 @@ def test_a_charge_and_an_end_are_told(world: World) -> None:
         assert listener.until("ledger")[-1].data["entries"] > charged
 
 
-def test_when_the_server_stops_readers_are_told_and_let_go(tmp_path: Path) -> None:
+def test_when_the_server_stops_readers_are_shown_and_let_go(tmp_path: Path) -> None:
     with world_in(tmp_path) as world, Listener(world.port) as listener:
         listener.until("status")
         world.runner.stop()
         assert listener.until("status")[-1].data == {"state": "stopping"}
-        assert {told.event for told in iter(listener.next, None)} <= {"ledger"}  # what was due by then
+        assert {details.event for details in iter(listener.next, None)} <= {"ledger"}  # what was due by then
 
 
 def test_silence_is_broken_by_beats(world: World) -> None:
@@ -211,9 +211,9 @@ def test_hundred_readers_get_every_tick_of_one_encoding(tmp_path: Path) -> None:
         for listener in listeners:
             listener.until("status")
         ticks = [world.step(), world.step()]
-        seen = list(pool.map(lambda listener: ticks_of(listener.until("release", ticks[-1])), listeners))
+        observed = list(pool.map(lambda listener: ticks_of(listener.until("release", ticks[-1])), listeners))
         buffer = world.runner.event_buffer
-    assert seen == [ticks] * 100
+    assert observed == [ticks] * 100
     assert isinstance(buffer, CountedBuffer)
     assert buffer.encoded_ticks == sorted([1, *ticks] * 2)  # two releases a tick
 
@@ -267,10 +267,10 @@ def test_live_connections_are_counted_and_given_back(world: World) -> None:
 
 
 def test_a_head_request_is_answered_and_over(world: World) -> None:
-    with socket.create_connection(("127.0.0.1", world.port)) as asked:
-        asked.sendall(b"HEAD /api/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+    with socket.create_connection(("127.0.0.1", world.port)) as requested:
+        requested.sendall(b"HEAD /api/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         reply = b""
-        while some := asked.recv(2**12):
+        while some := requested.recv(2**12):
             reply += some
     assert reply.startswith(b"HTTP/1.1 200")
     assert reply.endswith(b"\r\n\r\n")

@@ -58,8 +58,8 @@ def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
     ],
 )
 def test_a_truth_is_of_the_window_and_never_of_ticks_before_the_release(window, begins):
-    asked = TruthQuery("", window, 3, ReleaseSchema("r", ("count",), (Group(0, ()),)), ("count",))
-    assert asked.find_first_tick(9) == begins
+    requested = TruthQuery("", window, 3, ReleaseSchema("r", ("count",), (Group(0, ()),)), ("count",))
+    assert requested.find_first_tick(9) == begins
 
 
 @pytest.mark.slow

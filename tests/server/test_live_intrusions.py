@@ -72,19 +72,19 @@ class Served:
         return self.curator.post("/api/intrusions", json={"folder": name})
 
     def ledger(self) -> dict[str, Any]:
-        told: dict[str, Any] = self.house.client("reader").get("/api/ledger").json()
-        return told
+        details: dict[str, Any] = self.house.client("reader").get("/api/ledger").json()
+        return details
 
     def close(self, tick: int) -> dict[str, Any]:
         """The newest row of a tick that has left."""
         self.clock.to(10 * tick + 0.001)
         eventually(lambda: committed(self.runner)[1] == tick, f"the commit of tick {tick}")
         self.clock.to(10 * tick + 1)
-        road = f"/api/releases/{self.file.releases[0].name}?from={tick}&to={tick}"
+        route = f"/api/releases/{self.file.releases[0].name}?from={tick}&to={tick}"
         found: list[dict[str, Any]] = []
 
         def left() -> bool:
-            reply = self.house.client("reader").get(road).json()
+            reply = self.house.client("reader").get(route).json()
             found.extend(reply.get("rows", ()))
             return bool(found)
 
@@ -132,7 +132,7 @@ def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_
 class CommitDatedRunner(Runner):
     """A twin that dates an intrusion by its commit, which tells how long the run took to stop."""
 
-    def _build_publish_time(self, turn: Any) -> Any:
+    def _build_publish_time(self, batch: Any) -> Any:
         return lambda moment: moment
 
 
@@ -187,7 +187,7 @@ def made(run: Served) -> int:
     return sum(act.kind == "intrusion" for act in read_ledger_log(run.file).ledger_entries)
 
 
-def test_a_disk_that_is_full_before_or_after_is_told_apart_and_the_run_goes_on(
+def test_a_disk_that_is_full_before_or_after_is_shown_apart_and_the_run_goes_on(
     tmp_path: Path, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = served(file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE))
@@ -207,7 +207,7 @@ def test_a_disk_that_is_full_before_or_after_is_told_apart_and_the_run_goes_on(
     assert run.close(1)
 
 
-def test_a_failure_in_the_middle_is_not_told_in_its_words_and_nobody_is_told_to_try_again(
+def test_a_failure_in_the_middle_is_not_shown_in_its_words_and_no_one_is_shown_to_try_again(
     tmp_path: Path, served: Any
 ) -> None:
     failing: list[str] = []
@@ -236,13 +236,13 @@ def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_servin
     assert (run.ledger()["intrusions"]["total"], made(run)) == (0, 0)
 
 
-def test_a_run_that_does_not_go_on_cannot_be_asked(tmp_path: Path, served: Any) -> None:
+def test_a_run_that_does_not_go_on_cannot_be_requested(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
     run.runner.disconnect_readers()
     assert code_of(run.intrude("a")) == (503, "not_running")
 
 
-def test_what_is_dropped_is_not_counted_and_the_curator_is_told_so(tmp_path: Path, served: Any) -> None:
-    told = served(users(tmp_path)).curator.get("/api/quarantine").json()
-    assert (told["records"], told["drops"], told["shares"]) == (None, None, None)
-    assert told["reason"] == "with pan_private = true neither records nor those that were dropped are counted"
+def test_what_is_dropped_is_not_counted_and_the_curator_is_shown_so(tmp_path: Path, served: Any) -> None:
+    details = served(users(tmp_path)).curator.get("/api/quarantine").json()
+    assert (details["records"], details["drops"], details["shares"]) == (None, None, None)
+    assert details["reason"] == "with pan_private = true neither records nor those that were dropped are counted"

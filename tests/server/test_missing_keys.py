@@ -61,14 +61,14 @@ def charged(run: Served) -> set[str]:
 
 def test_a_run_is_not_set_down_while_its_key_is_away(run: Served, tmp_path: Path) -> None:
     key = tmp_path / "v.key"
-    kept = key.rename(tmp_path / "elsewhere.key")
-    asked = run.curator.post("/api/releases", json=VISITS)
-    for reply in (run.intrude("a"), asked):
+    stored = key.rename(tmp_path / "elsewhere.key")
+    requested = run.curator.post("/api/releases", json=VISITS)
+    for reply in (run.intrude("a"), requested):
         assert (code_of(reply), reply.headers["retry-after"]) == ((503, "key_unavailable"), "10")
         assert "got none: the run continues, and nothing was charged" in reply.text
     assert (run.runner.state, NOTED) == ("running", [])
     assert run.close(1)
-    kept.rename(key)
+    stored.rename(key)
     assert run.intrude("a").status_code == 201
     assert (made(run), charged(run)) == (1, {"n"})
     assert run.close(2)
@@ -78,7 +78,7 @@ def test_stopped_run_waits_for_its_key(unchecked: Served, tmp_path: Path) -> Non
     run = unchecked
     run.send(range(3), 1)
     key = tmp_path / "v.key"
-    kept = key.rename(tmp_path / "elsewhere.key")
+    stored = key.rename(tmp_path / "elsewhere.key")
     with pytest.raises(IntrusionError) as refusal:
         run.runner.intrude(build_export_path(run.file, "a"))
     assert refusal.value.code == "key_unavailable"
@@ -87,11 +87,11 @@ def test_stopped_run_waits_for_its_key(unchecked: Served, tmp_path: Path) -> Non
             run.runner.submit_end("n").result(20)
     assert run.runner.state == "running"
     assert [type(each).__name__ for each in NOTED[:2]] == ["KeyRefusedError", "KeyRefusedError"]
-    told = len(NOTED)
-    kept.rename(key)
+    details = len(NOTED)
+    stored.rename(key)
     assert run.close(1)["count"]["value"] is not None
     assert run.intrude("a").status_code == 201
-    assert (made(run), charged(run), run.runner.state, len(NOTED)) == (1, {"n"}, "running", told)
+    assert (made(run), charged(run), run.runner.state, len(NOTED)) == (1, {"n"}, "running", details)
 
 
 def test_run_that_waits_for_its_key_can_be_stopped(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def keyed(folder: Path, key: str) -> PipelineFile:
         ("command:'open", True),
     ],
 )
-def test_what_is_away_is_seen_without_reading_it(tmp_path: Path, key: str, away: bool) -> None:
+def test_what_is_away_is_visible_without_reading_it(tmp_path: Path, key: str, away: bool) -> None:
     program: Any = tmp_path / "there"
     program.write_text("#!/bin/sh\nexit 1\n")
     program.chmod(0o700)

@@ -47,11 +47,13 @@ from tests.support.people import House, clinic
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
 ENDLESS = "/api/live"
 OPERATIONS: dict[tuple[str, str], dict[str, Any]] = {
-    (path, method): told for path, methods in load_openapi()["paths"].items() for method, told in methods.items()
+    (path, method): details for path, methods in load_openapi()["paths"].items() for method, details in methods.items()
 }
-FINITE = {key: told for key, told in OPERATIONS.items() if key[0] != ENDLESS}
+FINITE = {key: details for key, details in OPERATIONS.items() if key[0] != ENDLESS}
 GOOD = [(*key, GenerationMode.POSITIVE) for key in FINITE]
-BAD = [(*key, GenerationMode.NEGATIVE) for key, told in FINITE.items() if {"parameters", "requestBody"} & set(told)]
+BAD = [
+    (*key, GenerationMode.NEGATIVE) for key, details in FINITE.items() if {"parameters", "requestBody"} & set(details)
+]
 FEW = settings(
     max_examples=10, phases=[Phase.explicit, Phase.generate], suppress_health_check=list(HealthCheck), database=None
 )
@@ -125,8 +127,8 @@ def find_first_constants(owner: str, *names: str) -> set[str]:
 def list_parameters(place: str) -> set[str]:
     return {
         parameter["name"]
-        for told in OPERATIONS.values()
-        for parameter in told.get("parameters", ())
+        for details in OPERATIONS.values()
+        for parameter in details.get("parameters", ())
         if parameter["in"] == place
     }
 
@@ -137,8 +139,8 @@ def test_the_document_has_every_parameter_of_the_routes_and_no_other(house: Hous
     assert {name.lower() for name in list_parameters("header")} <= find_first_constants("headers", "get")
     for route in house.app.routes:
         for method in (route.methods or ()) & {"GET", "POST", "DELETE"} if isinstance(route, Route) else ():
-            told = OPERATIONS.get((route.path_format, method.lower()), {}).get("parameters", ())
-            assert {each["name"] for each in told if each["in"] == "path"} == set(route.param_convertors)
+            details = OPERATIONS.get((route.path_format, method.lower()), {}).get("parameters", ())
+            assert {each["name"] for each in details if each["in"] == "path"} == set(route.param_convertors)
 
 
 def test_the_document_has_every_status_of_the_code_and_no_other() -> None:
@@ -151,7 +153,7 @@ def test_the_document_has_every_status_of_the_code_and_no_other() -> None:
         for node in ast.walk(argument)
         if isinstance(node, ast.Constant) and isinstance(node.value, int)
     }
-    documented = {int(status) for told in OPERATIONS.values() for status in told["responses"]}
+    documented = {int(status) for details in OPERATIONS.values() for status in details["responses"]}
     assert documented == raised | {200, 201, 304, 503}
 
 
@@ -175,10 +177,10 @@ def test_the_document_has_the_limits_of_the_code() -> None:
 
 
 def test_every_operation_says_who_may_and_what_may_go_wrong() -> None:
-    for told in OPERATIONS.values():
-        assert told["summary"]
-        assert told["tags"][0] in {"anybody", "readers", "analysts", "curators"}
-        assert {"401", "403", "429"} <= set(told["responses"])
+    for details in OPERATIONS.values():
+        assert details["summary"]
+        assert details["tags"][0] in {"anybody", "readers", "analysts", "curators"}
+        assert {"401", "403", "429"} <= set(details["responses"])
 
 
 def find_schema_with_components(name: str) -> dict[str, Any]:
@@ -187,14 +189,14 @@ def find_schema_with_components(name: str) -> dict[str, Any]:
     return {**components["schemas"][name], "components": components}
 
 
-def test_what_may_be_asked_for_is_what_a_file_may_say(house: House) -> None:
+def test_what_may_be_requested_for_is_what_a_file_may_say(house: House) -> None:
     schema = find_schema_with_components("ReleaseRequest")
     assert set(schema["properties"]) == set(RELEASE_KEYS)
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1, "expected_events": 5, "horizon": "1h"}
     for mechanism in ("Binary", {"name": "Kary", "branching": 4}):
-        asked = body | {"mechanism": mechanism}
-        jsonschema_rs.validate(schema, asked)
-        assert house.client("analyst").post("/api/plan", json=asked).json()["release"] is not None
+        requested = body | {"mechanism": mechanism}
+        jsonschema_rs.validate(schema, requested)
+        assert house.client("analyst").post("/api/plan", json=requested).json()["release"] is not None
 
 
 def test_releases_are_listed_as_the_document_says_with_groups_that_are_discovered_too(house: House) -> None:

@@ -36,8 +36,8 @@ def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: Ho
     for _ in range(3):
         reply = client.post("/api/events", content=VISIT, headers=LINES)
         assert (reply.status_code, reply.json()["durable"], reply.json()["duplicate"]) == (200, False, False)
-    told = client.get("/api/events/ward-7").json()
-    assert told["status"] == "untracked"
+    details = client.get("/api/events/ward-7").json()
+    assert details["status"] == "untracked"
 
 
 def test_nothing_remembers_that_events_came(house: House) -> None:
@@ -49,11 +49,11 @@ def test_nothing_remembers_that_events_came(house: House) -> None:
         assert client.post("/api/events", content=VISIT, headers=LINES).status_code == 200
     assert house.access[written:] == []
     after = other.get("/api/metrics").text
-    for told in (before, after):
-        assert "events" not in told
-        assert "dropped_records_total" not in told
-        assert "batches_total" not in told
-        assert "pending_bytes" not in told
+    for details in (before, after):
+        assert "events" not in details
+        assert "dropped_records_total" not in details
+        assert "batches_total" not in details
+        assert "pending_bytes" not in details
     counts = [line for line in after.splitlines() if line.startswith("streamgauge_http_requests_total")]
     assert counts == ['streamgauge_http_requests_total{method="GET",route="/api/metrics",status="200"} 1']
 

@@ -12,7 +12,7 @@ class WhenReady(PublishSchedule):
         return ready
 
 
-def seen(kind: type[PublishSchedule], committed: list[int], closed: int = 0) -> list[tuple[int, int]]:
+def observed(kind: type[PublishSchedule], committed: list[int], closed: int = 0) -> list[tuple[int, int]]:
     """When each entry is first seen by who looks at every moment."""
     departures, found = kind(START, EVERY), list[tuple[int, int]]()
     for now in range(START, START + 1_000):
@@ -24,20 +24,20 @@ def seen(kind: type[PublishSchedule], committed: list[int], closed: int = 0) -> 
 
 
 def test_what_is_committed_leaves_at_the_next_multiple_since_the_start():
-    assert seen(PublishSchedule, [1_003, 1_100, 1_101]) == [(1, 1_100), (2, 1_100), (3, 1_200)]
+    assert observed(PublishSchedule, [1_003, 1_100, 1_101]) == [(1, 1_100), (2, 1_100), (3, 1_200)]
 
 
-def test_moments_of_commits_between_two_multiples_cannot_be_told_apart():
-    assert seen(PublishSchedule, [1_003, 1_250]) == seen(PublishSchedule, [1_099, 1_201])
-    assert seen(WhenReady, [1_003, 1_250]) != seen(WhenReady, [1_099, 1_201])
+def test_moments_of_commits_between_two_multiples_cannot_be_shown_apart():
+    assert observed(PublishSchedule, [1_003, 1_250]) == observed(PublishSchedule, [1_099, 1_201])
+    assert observed(WhenReady, [1_003, 1_250]) != observed(WhenReady, [1_099, 1_201])
 
 
 def test_a_commit_has_a_whole_delay_from_where_its_tick_closed():
     """Wherever that lies: also shortly before a multiple."""
     for closed, leaves in ((1_300, 1_400), (1_301, 1_500), (1_399, 1_500)):
-        quick, slow = (seen(PublishSchedule, [closed + took], closed) for took in (1, EVERY))
+        quick, slow = (observed(PublishSchedule, [closed + took], closed) for took in (1, EVERY))
         assert quick == slow == [(1, leaves)]
-        assert seen(PublishSchedule, [closed + 2 * EVERY + 1], closed)[0][1] > leaves
+        assert observed(PublishSchedule, [closed + 2 * EVERY + 1], closed)[0][1] > leaves
 
 
 class AtNext(PublishSchedule):
@@ -48,7 +48,7 @@ class AtNext(PublishSchedule):
 
 
 def test_a_twin_without_a_whole_delay_tells_how_long_a_commit_took():
-    assert seen(AtNext, [1_399], 1_398) != seen(AtNext, [1_401], 1_398)
+    assert observed(AtNext, [1_399], 1_398) != observed(AtNext, [1_401], 1_398)
 
 
 def test_what_was_committed_later_never_leaves_earlier():

@@ -57,9 +57,9 @@ def answers(reader: StoreReader) -> dict[str, Any]:
         if name.startswith("_") or name in PRIVATE | SELF:
             continue
         what = getattr(reader, name, None)
-        for asked in QUESTIONS.get(name, [()]) if callable(what) else []:
-            told = what(*asked)
-            found[f"{name}{asked}"] = list(told) if isinstance(told, Iterator) else told
+        for requested in QUESTIONS.get(name, [()]) if callable(what) else []:
+            details = what(*requested)
+            found[f"{name}{requested}"] = list(details) if isinstance(details, Iterator) else details
         if not callable(what):
             found[name] = what
     return found
@@ -67,29 +67,29 @@ def answers(reader: StoreReader) -> dict[str, Any]:
 
 def test_a_reader_of_what_has_left_tells_what_the_store_was_when_it_left(stores: tuple[Path, Path, int]) -> None:
     now, then, number = stores
-    with PublishedReader.open(now) as departed, PublishedReader.open(then) as before:
-        departed.last_commit, before.last_commit = number, 2**62
-        assert answers(departed) == answers(before)
-        assert departed.tick == 1
+    with PublishedReader.open(now) as published, PublishedReader.open(then) as before:
+        published.last_commit, before.last_commit = number, 2**62
+        assert answers(published) == answers(before)
+        assert published.tick == 1
 
 
-def test_a_reader_that_is_not_held_back_is_caught(stores: tuple[Path, Path, int]) -> None:
+def test_a_reader_that_is_not_blocked_back_is_caught(stores: tuple[Path, Path, int]) -> None:
     now, then, _ = stores
-    with PublishedReader.open(now) as departed, PublishedReader.open(then) as before:
-        departed.last_commit, before.last_commit = 2**62, 2**62
-        told, known = answers(departed), answers(before)
-    assert {name.partition("(")[0] for name in told if told[name] != known[name]} == {
+    with PublishedReader.open(now) as published, PublishedReader.open(then) as before:
+        published.last_commit, before.last_commit = 2**62, 2**62
+        details, known = answers(published), answers(before)
+    assert {name.partition("(")[0] for name in details if details[name] != known[name]} == {
         *("ledger_entries", "chain", "chain_at", "find_release_chain", "find_row_chain", "last_released", "number"),
         *("row_count", "read_committed", "releases", "read_rows", "find_span", "tick", "chained_entries", "trace"),
         *("last_visible_entry", "entry_count", "read_entries_after", "count_ticks", "count_groups"),
     }
 
 
-def test_every_method_of_a_reader_is_held_back_or_needs_not_be() -> None:
+def test_every_method_of_a_reader_is_blocked_back_or_needs_not_be() -> None:
     """A method that is added to `StoreReader` is asked above; whoever takes arguments needs a question here."""
     methods = {name: what for name, what in vars(StoreReader).items() if isfunction(what) and name[0] != "_"}
-    asked = {name for name, what in methods.items() if what.__code__.co_argcount - len(what.__defaults__ or ()) > 1}
-    assert asked <= {*QUESTIONS, *SELF}
+    requested = {name for name, what in methods.items() if what.__code__.co_argcount - len(what.__defaults__ or ()) > 1}
+    assert requested <= {*QUESTIONS, *SELF}
 
 
 def test_a_reader_is_lent_to_one_thread_at_a_time(stores: tuple[Path, Path, int]) -> None:

@@ -87,7 +87,7 @@ class ShortBuffer(CountedBuffer):
         return bytes(300)
 
 
-def test_of_a_burst_what_can_be_kept_is_encoded_and_no_more(live: Live) -> None:
+def test_of_a_burst_what_can_be_stored_is_encoded_and_no_more(live: Live) -> None:
     """The newest first, a few at a time."""
     runner, clock = live
     clock.to(605)
@@ -108,7 +108,7 @@ class Unanswered(House):
         self.waiting: list[Future[None]] = []
         self.runner.submit_release = self.asking
 
-    def asking(self, *told: Any) -> Future[None]:
+    def asking(self, *details: Any) -> Future[None]:
         self.waiting.append(Future())
         return self.waiting[-1]
 
@@ -119,15 +119,15 @@ def test_who_waits_for_the_run_holds_no_thread(tmp_path: Path) -> None:
 
     async def crowd() -> tuple[int, httpx.Response, list[httpx.Response]]:
         bodies = [{**ASKED, "name": f"w{number}"} for number in range(20)]
-        asks = [asyncio.create_task(analyst.asked("POST", "/api/releases", json=each)) for each in bodies]
+        asks = [asyncio.create_task(analyst.send("POST", "/api/releases", json=each)) for each in bodies]
         while len(house.waiting) < len(asks):
             await asyncio.sleep(0.001)
-        held = to_thread.current_default_thread_limiter().borrowed_tokens
-        read = await reader.asked("GET", "/api/ledger")
+        blocked = to_thread.current_default_thread_limiter().borrowed_tokens
+        read = await reader.send("GET", "/api/ledger")
         for each in house.waiting:
             each.set_result(None)
-        return int(held), read, await asyncio.gather(*asks)
+        return int(blocked), read, await asyncio.gather(*asks)
 
-    held, read, answers = asyncio.run(crowd())
-    assert (held, read.status_code) == (0, 200)
+    blocked, read, answers = asyncio.run(crowd())
+    assert (blocked, read.status_code) == (0, 200)
     assert {answer.status_code for answer in answers} == {201}

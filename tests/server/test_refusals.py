@@ -30,9 +30,9 @@ def unread_inbox(max_waiting_bytes: int) -> Inbox:
 
 async def sent(made: House, source: str) -> Any:
     if source == "reports":
-        return await made.client().asked("POST", "/api/reports", content=message(made, 1))
+        return await made.client().send("POST", "/api/reports", content=message(made, 1))
     headers = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
-    return await made.client("curator").asked("POST", "/api/events", content=VISIT, headers=headers)
+    return await made.client("curator").send("POST", "/api/events", content=VISIT, headers=headers)
 
 
 def stopping(made: House) -> None:
@@ -47,7 +47,7 @@ def full(made: House) -> None:
     made.runner.inbox = unread_inbox(3)
 
 
-def held(made: House) -> None:
+def blocked(made: House) -> None:
     made.limits.settings = replace(made.file.server, max_buffer=3)
 
 
@@ -67,7 +67,7 @@ BEFORE: list[tuple[Act, int, str]] = [
     (stopping, 503, "not_running"),
     (behind, 503, "catching_up"),
     (full, 503, "busy"),
-    (held, 503, "busy"),
+    (blocked, 503, "busy"),
     (early, 425, "too_early"),
     (resting, 503, "not_running"),
     (closing, 503, "busy"),
@@ -76,7 +76,7 @@ BEFORE: list[tuple[Act, int, str]] = [
 
 @pytest.mark.parametrize("source", ["reports", "events"])
 @pytest.mark.parametrize(("act", "status", "code"), BEFORE)
-def test_what_is_refused_before_it_is_put_was_not_taken_for_certain(
+def test_what_is_refused_before_it_is_put_was_not_accepted_for_certain(
     tmp_path: Path, source: str, act: Act, status: int, code: str
 ) -> None:
     made = house(tmp_path, source)
@@ -106,9 +106,9 @@ WAITING: list[tuple[Act, str, bool | None]] = [
 
 
 @pytest.mark.parametrize("source", ["reports", "events"])
-@pytest.mark.parametrize(("act", "code", "taken"), WAITING)
-def test_what_was_put_and_is_not_acknowledged_may_be_taken_unless_nobody_read_it(
-    tmp_path: Path, source: str, *, act: Act, code: str, taken: bool | None
+@pytest.mark.parametrize(("act", "code", "accepted_records"), WAITING)
+def test_what_was_put_and_is_not_acknowledged_may_be_accepted_unless_no_one_read_it(
+    tmp_path: Path, source: str, *, act: Act, code: str, accepted_records: bool | None
 ) -> None:
     patience = Tuning(commit_seconds=0.2 if act is nothing else 60.0, shutdown_commit_seconds=0.01)
     made = house(tmp_path, source, patience)
@@ -122,4 +122,4 @@ def test_what_was_put_and_is_not_acknowledged_may_be_taken_unless_nobody_read_it
 
     reply = asyncio.run(waited())
     error = reply.json()["error"]
-    assert (reply.status_code, error["code"], error.get("accepted")) == (503, code, taken)
+    assert (reply.status_code, error["code"], error.get("accepted")) == (503, code, accepted_records)

@@ -31,7 +31,7 @@ def nothing_collected() -> Iterator[None]:
     gc.enable()
 
 
-def held(encoding: str, patience: int = 20_000, kind: type[EventRoutes] = EventRoutes) -> int:
+def blocked(encoding: str, patience: int = 20_000, kind: type[EventRoutes] = EventRoutes) -> int:
     """By how many a batch is held, once it was refused and the thread that read it has let go."""
     body = bytes(bytearray(SENT[encoding]))
     head = {b"content-type": b"application/json", b"content-encoding": encoding.encode()}
@@ -56,7 +56,7 @@ def held(encoding: str, patience: int = 20_000, kind: type[EventRoutes] = EventR
 
 @every_way
 def test_nothing_holds_a_batch_that_was_refused(encoding: str) -> None:
-    assert held(encoding) == 0
+    assert blocked(encoding) == 0
 
 
 class RaisingRoutes(EventRoutes):
@@ -74,4 +74,4 @@ class RaisingRoutes(EventRoutes):
 
 @every_way
 def test_a_refusal_that_is_raised_in_a_thread_holds_it(encoding: str) -> None:
-    assert held(encoding, patience=20, kind=RaisingRoutes) > 0
+    assert blocked(encoding, patience=20, kind=RaisingRoutes) > 0

@@ -60,24 +60,24 @@ def published(runner: Runner, name: str = "counts") -> list[TickRelease]:
 
 def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
     for name in ("counts", "up", "smooth"):
-        told = [row for item in published(runner, name) for row in item.rows()]
+        details = [row for item in published(runner, name) for row in item.rows()]
         assert rows_of(ask(runner, f"/api/releases/{name}")) == [
-            {key: value for key, value in row.items() if key != "trace"} for row in told
+            {key: value for key, value in row.items() if key != "trace"} for row in details
         ]
 
 
 def test_columns_tell_the_same_numbers_as_rows(runner: Runner) -> None:
     for name in ("counts", "up"):
         rows = rows_of(ask(runner, f"/api/releases/{name}"))
-        told = ask(runner, f"/api/releases/{name}?shape=columns").json()
+        details = ask(runner, f"/api/releases/{name}?shape=columns").json()
         again = []
-        for i, tick in enumerate(told["tick"]):
-            for j, place in enumerate(told["places"]):
-                times = {"tick": tick, "start": told["start"][i], "end": told["end"][i]}
-                level = {"level": told["levels"][j]} if "levels" in told else {}
+        for i, tick in enumerate(details["tick"]):
+            for j, place in enumerate(details["places"]):
+                times = {"tick": tick, "start": details["start"][i], "end": details["end"][i]}
+                level = {"level": details["levels"][j]} if "levels" in details else {}
                 numbers = {
                     measure: {part: block[i][j] for part, block in parts.items()}
-                    for measure, parts in told["measures"].items()
+                    for measure, parts in details["measures"].items()
                 }
                 again.append({"release": name, **times, **level, "group": place, **numbers})
         assert again == rows
@@ -86,23 +86,23 @@ def test_columns_tell_the_same_numbers_as_rows(runner: Runner) -> None:
 def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     reply = ask(runner, "/api/releases/counts", accept="text/csv")
     assert reply.headers["content-type"] == "text/csv; charset=utf-8; header=present"
-    told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
+    details = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
-    assert "trace" not in told[0]
-    assert [(int(line["tick"]), line["g"], float(line["count"]), float(line["avg_x_low"])) for line in told] == [
+    assert "trace" not in details[0]
+    assert [(int(line["tick"]), line["g"], float(line["count"]), float(line["avg_x_low"])) for line in details] == [
         (row["tick"], row["group"]["g"], row["count"]["value"], row["avg_x"]["low"]) for row in rows
     ]
 
 
 def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     reply = ask(runner, "/api/releases/counts?format=csv&shape=long")
-    told = list(csv.DictReader(io.StringIO(reply.text), strict=True))
+    details = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
-    assert len(told) == 2 * len(rows) == int(reply.headers["row-count"])
-    assert "trace" not in told[0]
+    assert len(details) == 2 * len(rows) == int(reply.headers["row-count"])
+    assert "trace" not in details[0]
     numbers = {(row["tick"], str(row["group"]), m): row[m]["value"] for row in rows for m in ("count", "avg_x")}
     assert numbers == {
-        (int(line["tick"]), str(json.loads(line["group"])), line["measure"]): float(line["value"]) for line in told
+        (int(line["tick"]), str(json.loads(line["group"])), line["measure"]): float(line["value"]) for line in details
     }
 
 
@@ -133,21 +133,21 @@ def test_pages_add_up_to_the_whole(runner: Runner, limit: int, shape: str) -> No
     href, found = f"/api/releases/counts?limit={limit}&shape={shape}", []
     while href:
         reply = ask(runner, href)
-        told = reply.json()
+        details = reply.json()
         if shape == "rows":
-            some = [(row["tick"], row["group"]["g"]) for row in told["rows"]]
+            some = [(row["tick"], row["group"]["g"]) for row in details["rows"]]
         else:
-            some = [(tick, place["g"]) for tick in told["tick"] for place in told["places"]]
+            some = [(tick, place["g"]) for tick in details["tick"] for place in details["places"]]
         assert len(some) <= limit
-        assert told["ticks"] == {"from": some[0][0], "to": some[-1][0]}
-        assert (f'<{told["next"]}>; rel="next"' == reply.headers.get("link")) == bool(told["next"])
-        found, href = found + some, told["next"]
+        assert details["ticks"] == {"from": some[0][0], "to": some[-1][0]}
+        assert (f'<{details["next"]}>; rel="next"' == reply.headers.get("link")) == bool(details["next"])
+        found, href = found + some, details["next"]
     assert found == whole
 
 
-def test_pages_keep_what_was_asked(runner: Runner) -> None:
-    asked = "/api/releases/counts?group=g:a&measure=count&limit=4&from=2&to=6"
-    following = ask(runner, asked).json()["next"]
+def test_pages_keep_what_was_requested(runner: Runner) -> None:
+    requested = "/api/releases/counts?group=g:a&measure=count&limit=4&from=2&to=6"
+    following = ask(runner, requested).json()["next"]
     assert following == "/api/releases/counts?from=6&to=6&limit=4&group=g%3Aa&measure=count"
     (row,) = rows_of(ask(runner, following))
     assert (row["tick"], row["group"], set(row) & {"count", "avg_x"}) == (6, {"g": "a"}, {"count"})
@@ -157,17 +157,17 @@ def test_pages_keep_what_was_asked(runner: Runner) -> None:
 def test_pages_keep_the_step(runner: Runner, limit: int) -> None:
     href, found = f"/api/releases/counts?from=2&step=2&limit={limit}", []
     while href:
-        told = ask(runner, href).json()
-        found += [(row["tick"], row["group"]["g"]) for row in told["rows"]]
-        href = told["next"]
+        details = ask(runner, href).json()
+        found += [(row["tick"], row["group"]["g"]) for row in details["rows"]]
+        href = details["next"]
         assert href is None or "step=2" in href
     assert found == [(tick, g) for tick in (2, 4, 6) for g in "ab"]
 
 
 def test_how_much_is_read_for_a_page_is_bounded(runner: Runner) -> None:
-    told = ask(runner, "/api/releases/counts?group=g:none", Tuning(max_page_bytes=1)).json()
-    assert (told["rows"], told["ticks"]) == ([], {"from": 1, "to": 1})
-    assert told["next"].startswith("/api/releases/counts?from=2&to=6&")
+    details = ask(runner, "/api/releases/counts?group=g:none", Tuning(max_page_bytes=1)).json()
+    assert (details["rows"], details["ticks"]) == ([], {"from": 1, "to": 1})
+    assert details["next"].startswith("/api/releases/counts?from=2&to=6&")
 
 
 def test_ranges_and_groups_choose(runner: Runner) -> None:
@@ -214,7 +214,7 @@ def test_ranges_and_groups_choose(runner: Runner) -> None:
         ("form=2", "parameter must be one of from, to"),
     ],
 )
-def test_bad_parameters_are_told_the_rule(runner: Runner, query: str, rule: str) -> None:
+def test_bad_parameters_are_shown_the_rule(runner: Runner, query: str, rule: str) -> None:
     reply = ask(runner, f"/api/releases/counts?{query}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "bad_parameter")
     assert reply.json()["error"]["message"].startswith(rule)
@@ -226,7 +226,7 @@ def test_what_was_never_charged_is_not_found(runner: Runner, name: str) -> None:
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
 
 
-def test_closed_ranges_are_kept_for_ever_and_others_are_asked_for_again(runner: Runner) -> None:
+def test_closed_ranges_are_stored_for_ever_and_others_are_requested_for_again(runner: Runner) -> None:
     def caches(query: str) -> str:
         return str(ask(runner, f"/api/releases/counts?{query}").headers["cache-control"])
 
@@ -247,8 +247,8 @@ def test_what_is_known_is_not_sent_again(runner: Runner) -> None:
     for path in ("/api/releases", "/api/releases/counts", "/api/releases/counts?to=2&format=csv"):
         first = ask(runner, path)
         etag = first.headers["etag"]
-        for told in (etag, f'W/{etag}, "x"', "*"):
-            again = ask(runner, path, if_none_match=told)
+        for details in (etag, f'W/{etag}, "x"', "*"):
+            again = ask(runner, path, if_none_match=details)
             assert (again.status_code, again.content, again.headers["etag"]) == (304, b"", etag)
         assert ask(runner, path, if_none_match='"x"').content == first.content
 
@@ -273,16 +273,16 @@ def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
 
 
 def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> None:
-    told = ask(runner, "/api/releases").json()
-    assert (told["state"], told["published_until"], told["demo"]) == ("running", {"tick": TICKS}, False)
+    details = ask(runner, "/api/releases").json()
+    assert (details["state"], details["published_until"], details["demo"]) == ("running", {"tick": TICKS}, False)
     assert (
-        told["stream"].items()
+        details["stream"].items()
         >= {
             **{"name": "v", "tick": 10.0, "start": "2026-01-05T00:00:00Z", "end": None, "ticks": None},
             **{"unit": "one event", "mode": "streaming", "allowed_lateness": 5.0},
         }.items()
     )
-    counts, up, smooth = told["releases"]
+    counts, up, smooth = details["releases"]
     assert (smooth["measures"], smooth["kinds"]) == (["count", "count_drop"], ["count", "alert"])
     assert smooth["mechanisms"] == ["Pegasus"]
     assert counts["title"] == "How many"
@@ -325,8 +325,8 @@ def before_and_after_a_commit(folder: Path, kind: type[Runner] = Runner) -> tupl
 def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path) -> None:
     before, between, after = before_and_after_a_commit(tmp_path)
     assert before == between != after
-    told = [(one == other) for one, other in zip(between, after, strict=True)]
-    assert [PATHS[i] for i, same in enumerate(told) if same] == ["/api/releases/nothing"]
+    details = [(one == other) for one, other in zip(between, after, strict=True)]
+    assert [PATHS[i] for i, same in enumerate(details) if same] == ["/api/releases/nothing"]
 
 
 class HastySchedule(PublishSchedule):
@@ -348,7 +348,7 @@ def test_twin_that_publishes_before_the_publish_time_is_caught(tmp_path: Path) -
     assert before != between
 
 
-def test_a_store_that_was_drawn_anew_has_other_tags(tmp_path: Path) -> None:
+def test_a_store_that_was_drawn_again_has_other_tags(tmp_path: Path) -> None:
     def tags(folder: Path) -> list[str]:
         folder.mkdir()
         write(folder, 20)
@@ -371,9 +371,9 @@ def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> N
         close(runner, clock, 1)
         close(runner, clock, 2)
         leave(runner, clock, 32)
-        told = ask(runner, "/api/releases/words?shape=columns").json()
-        assert told["places"] == [{"w": "a"}, {"w": "b"}]
-        first, _ = told["measures"]["count"]["value"]
+        details = ask(runner, "/api/releases/words?shape=columns").json()
+        assert details["places"] == [{"w": "a"}, {"w": "b"}]
+        first, _ = details["measures"]["count"]["value"]
         assert [number is None for number in first] == [False, True]
         (listed,) = ask(runner, "/api/releases").json()["releases"]
         assert (listed["discovered"], listed["places"]) == (True, None)

@@ -13,7 +13,7 @@ from streamgauge.server.routes.events import MAX_INLINE_BYTES
 from streamgauge.server.routes.reports import ParsedReports, ReportRoutes
 from streamgauge.sources.http import parse_entries
 from tests.support.people import House, Prompt, Still, code_of
-from tests.support.polls import KEY, NOW, START, house, message, poll, taken
+from tests.support.polls import KEY, NOW, START, accepted_records, house, message, poll
 
 
 @pytest.mark.parametrize("careless", [False, True])
@@ -26,17 +26,17 @@ def test_repeated_message_counts_once_and_other_content_counts_too(tmp_path: Pat
 
     made = house(tmp_path, extra=lambda runner, limits: CarelessRoutes(runner, limits).routes())
 
-    def told(code: int, address: str, **headers: str) -> Any:
+    def details(code: int, address: str, **headers: str) -> Any:
         reply = made.client(address=address, **headers).post("/api/reports", content=message(made, code))
         return reply.json()
 
-    replies = [told(1, address, Batch_Key=KEY) for address in ("10.0.1.1", "10.0.2.1")]
-    replies += [told(2, "10.0.3.1", Batch_Key=KEY), *(told(3, "10.0.1.1") for _ in range(2))]
+    replies = [details(1, address, Batch_Key=KEY) for address in ("10.0.1.1", "10.0.2.1")]
+    replies += [details(2, "10.0.3.1", Batch_Key=KEY), *(details(3, "10.0.1.1") for _ in range(2))]
     assert replies == [{"accepted": 1, "durable": True}] * 5
-    assert [each["emoji"] for each in taken(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
+    assert [each["emoji"] for each in accepted_records(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
 
 
-def test_what_is_told_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(tmp_path: Path) -> None:
+def test_what_is_shown_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(tmp_path: Path) -> None:
     """All of it but chance: the bytes of the reply, that it waits for a commit, and what the run reads."""
     made = house(tmp_path)
     inbox = made.runner.inbox
@@ -44,13 +44,13 @@ def test_what_is_told_of_a_stranger_is_the_same_whether_the_message_was_sent_bef
     headers = {"Batch-Key": KEY, "Content-Type": "application/json"}
 
     def probed() -> tuple[Any, int, int]:
-        before = len(getattr(inbox, "taken", []))
+        before = len(getattr(inbox, "batches_read", []))
         reply = made.client().post("/api/reports", content=body, headers=headers)
-        (data,) = inbox.taken[before:]
+        (data,) = inbox.batches_read[before:]
         return reply.content, len(data), data.count(b'"old"')
 
     assert probed() == probed() == probed()
-    assert taken(made) == [{"emoji": 3, "age": "old"}]
+    assert accepted_records(made) == [{"emoji": 3, "age": "old"}]
 
 
 def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
@@ -59,15 +59,15 @@ def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
         headers = {"Batch-Key": key.encode()}
         reply = made.client().post("/api/reports", content=message(made, 1), headers=headers)
         assert code_of(reply) == (422, "batch_key")
-    assert taken(made) == []
+    assert accepted_records(made) == []
 
 
-def test_a_gateway_is_told_what_it_sent_before_and_another_message_under_a_key_is_counted(tmp_path: Path) -> None:
+def test_a_gateway_is_shown_what_it_sent_before_and_another_message_under_a_key_is_counted(tmp_path: Path) -> None:
     made = house(tmp_path, "curator")
     gateway = made.client("curator", Batch_Key="k")
-    told = [gateway.post("/api/reports", content=message(made, code)).json()["duplicate"] for code in (1, 2, 1)]
-    assert told == [False, False, True]
-    assert [each["emoji"] for each in taken(made)] == [1, 2]
+    details = [gateway.post("/api/reports", content=message(made, code)).json()["duplicate"] for code in (1, 2, 1)]
+    assert details == [False, False, True]
+    assert [each["emoji"] for each in accepted_records(made)] == [1, 2]
 
 
 def test_the_same_bytes_for_another_column_are_another_message(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_the_same_bytes_for_another_column_are_another_message(tmp_path: Path) -
     for name in ("emoji", "other", "emoji"):
         sent = made.client(Batch_Key=KEY).post(f"/api/reports?column={name}", content=message(made, 1))
         assert sent.json()["accepted"] == 1
-    assert taken(made) == [{"emoji": 1}, {"other": 1}]
+    assert accepted_records(made) == [{"emoji": 1}, {"other": 1}]
 
 
 def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Pa
     for _ in range(3):
         made.client().post("/api/reports", content=message(made, 1))
     made.client().post("/api/reports", content=message(made, 1), headers={"Batch-Key": KEY})
-    assert (len(taken(made)), len(parse_entries(made.runner.inbox.position()))) == (4, 1)
+    assert (len(accepted_records(made)), len(parse_entries(made.runner.inbox.position()))) == (4, 1)
 
 
 KINDS = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}]
@@ -173,16 +173,16 @@ OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
 
 def test_what_no_tick_is_there_for_is_refused_and_never_acknowledged(tmp_path: Path) -> None:
     made = house(tmp_path, end="2026-01-05T00:00:20Z")
-    for now, told, after in OUTSIDE:
+    for now, details, after in OUTSIDE:
         made.runner.time = now
         reply = made.client().post("/api/reports", content=message(made, 1))
-        assert (code_of(reply), reply.headers.get("retry-after")) == (told, after)
+        assert (code_of(reply), reply.headers.get("retry-after")) == (details, after)
         assert reply.headers["access-control-expose-headers"] == "Retry-After"
     made.runner.time = START
     assert made.client().post("/api/reports", content=message(made, 2)).status_code == 200
     made.runner.time = START + 20 * 10**6 - 1
     assert made.client().post("/api/reports", content=message(made, 3)).status_code == 200
-    assert [each["emoji"] for each in taken(made)] == [2, 3]
+    assert [each["emoji"] for each in accepted_records(made)] == [2, 3]
 
 
 def test_message_arrives_when_all_of_its_body_has_arrived(tmp_path: Path) -> None:
@@ -195,10 +195,10 @@ def test_message_arrives_when_all_of_its_body_has_arrived(tmp_path: Path) -> Non
         yield whole[3:]
 
     assert code_of(made.client().post("/api/reports", content=send_slowly())) == (410, "stream_ended")
-    assert taken(made) == []
+    assert accepted_records(made) == []
 
 
-def test_what_cannot_be_taken_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
+def test_what_cannot_be_accepted_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
     made = house(tmp_path)
     made.runner.inbox = Prompt(key_ttl=10**6, max_waiting_bytes=3, now=lambda: 0)
     full = made.client().post("/api/reports", content=message(made, 1))

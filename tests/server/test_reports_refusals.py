@@ -18,7 +18,7 @@ NOISE = (
 )
 
 
-def test_an_intrusion_is_refused_by_what_is_kept_of_reports_and_of_plain_columns(tmp_path: Path) -> None:
+def test_an_intrusion_is_refused_by_what_is_stored_of_reports_and_of_plain_columns(tmp_path: Path) -> None:
     with pytest.raises(IntrusionError) as refused:
         check_intrusion(poll(tmp_path), tmp_path / "over")
     assert str(refused.value) == f"poll.toml: {NOISE}"
@@ -33,15 +33,15 @@ def test_a_run_of_reports_is_refused_as_one_of_reports(tmp_path: Path) -> None:
         Pipeline(poll(tmp_path)).run()
 
 
-def test_the_error_of_reports_that_nobody_expects_is_one_line_that_says_what_it_is_of(tmp_path: Path) -> None:
-    told = [str(Pipeline(file).plan()) for file in (poll(tmp_path), poll(tmp_path, release={"expected_events": 50}))]
+def test_the_error_of_reports_that_no_one_expects_is_one_line_that_says_what_it_is_of(tmp_path: Path) -> None:
+    details = [str(Pipeline(file).plan()) for file in (poll(tmp_path), poll(tmp_path, release={"expected_events": 50}))]
     note = "of a value that few have, among {} reports that are spread evenly over the others"
-    assert told[0].count(note.format("1,000") + "; `expected_events` tells how many to expect a tick") == 1
-    assert told[1].count(note.format("100")) == 1
-    assert "`expected_events`" not in told[1]
+    assert details[0].count(note.format("1,000") + "; `expected_events` tells how many to expect a tick") == 1
+    assert details[1].count(note.format("100")) == 1
+    assert "`expected_events`" not in details[1]
 
 
-def test_numbers_that_a_library_speaks_of_are_told_and_nothing_else() -> None:
+def test_numbers_that_a_library_speaks_of_are_shown_and_nothing_else() -> None:
     said: list[str] = []
     with capture_logs(said.append):
         speaking = logging.getLogger("uvicorn.error")

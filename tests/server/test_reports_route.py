@@ -15,27 +15,27 @@ from streamgauge.localdp import wire
 from streamgauge.server.routes.intrusions import describe_memory
 from streamgauge.store.keys import create_key
 from tests.support.people import House, code_of
-from tests.support.polls import KEY, PAGE, SERVER_PAGE, claim, house, message, poll, taken
+from tests.support.polls import KEY, PAGE, SERVER_PAGE, accepted_records, claim, house, message, poll
 from tests.support.served import Stepped, close, leave, running, stepped
 
 
-def test_anyone_may_send_from_any_page_without_a_token_and_nobody_else_notices_who(tmp_path: Path) -> None:
+def test_anyone_may_send_from_any_page_without_a_token_and_no_one_else_notices_who(tmp_path: Path) -> None:
     made = house(tmp_path)
     reply = made.client(**PAGE).post("/api/reports", content=message(made, 3, 5))
     assert (reply.status_code, reply.json()) == (200, {"accepted": 2, "durable": True})
     assert reply.headers["access-control-allow-origin"] == "*"
     assert "access-control-allow-credentials" not in reply.headers
-    assert taken(made) == [{"emoji": 3}, {"emoji": 5}]
-    assert json.loads(made.runner.inbox.taken[0].splitlines()[0])["arrived"] == made.runner.now()
+    assert accepted_records(made) == [{"emoji": 3}, {"emoji": 5}]
+    assert json.loads(made.runner.inbox.batches_read[0].splitlines()[0])["arrived"] == made.runner.now()
     assert made.access[-1].startswith("- POST /api/reports 200")
 
 
 def test_a_browser_that_asks_first_is_answered_on_roads_of_devices_and_on_no_other(tmp_path: Path) -> None:
     made = house(tmp_path)
     for path in ("/api/reports", "/api/collection", "/client.js"):
-        asked = made.client(**PAGE)("OPTIONS", path)
-        assert (asked.status_code, asked.headers["access-control-allow-origin"]) == (204, "*")
-        assert "Batch-Key" in asked.headers["access-control-allow-headers"]
+        requested = made.client(**PAGE)("OPTIONS", path)
+        assert (requested.status_code, requested.headers["access-control-allow-origin"]) == (204, "*")
+        assert "Batch-Key" in requested.headers["access-control-allow-headers"]
     for path in ("/api/events", "/api/releases", "/api/session", "/api/reports/"):
         assert "access-control-allow-origin" not in made.client(**PAGE)("OPTIONS", path).headers
     assert code_of(made.client(**PAGE).post("/api/session", json={"token": "x"})) == (403, "cross_site")
@@ -52,9 +52,9 @@ def test_a_gateways_roads_need_a_curators_token_and_say_nothing_to_other_sites(t
 
 def test_a_collection_tells_a_device_all_it_has_to_know(tmp_path: Path) -> None:
     made = house(tmp_path, anonymous=False)
-    told = made.client().get("/api/collection").json()
-    assert (told["name"], told["allow_reports_from"], told["tick"]) == ("poll", "anyone", 10)
-    (column,) = told["columns"].values()
+    details = made.client().get("/api/collection").json()
+    assert (details["name"], details["allow_reports_from"], details["tick"]) == ("poll", "anyone", 10)
+    (column,) = details["columns"].values()
     assert wire.parse_mechanism(column["settings"]) == claim(made)
     assert (column["on_repeat"], column["values"], column["per_user"]) == ("repeat", ["a", "b"], {"epsilon": "2"})
 
@@ -66,8 +66,8 @@ def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on
     lines = "\n".join(map(json.dumps, records)).encode()
     kind = {"Content-Type": "application/x-ndjson", "Batch-Key": KEY}
     assert made.client().post("/api/reports", content=lines, headers=kind).json()["accepted"] == 2
-    assert taken(made) == [{"emoji": 4, "age": "old"}, {"age": "young"}] * 2
-    assert b'"arrived":7' not in b"".join(made.runner.inbox.taken)
+    assert accepted_records(made) == [{"emoji": 4, "age": "old"}, {"age": "young"}] * 2
+    assert b'"arrived":7' not in b"".join(made.runner.inbox.batches_read)
 
 
 def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp
     lines, kind = b'{"emoji": 3}\n{"emoji"\n' + b"[" * 4000, {"Content-Type": "application/x-ndjson"}
     torn = made.client().post("/api/reports", content=lines, headers=kind)
     assert torn.json() == {"accepted": 1, "durable": True}
-    assert taken(made) == [{"emoji": 1}, {"emoji": 2}, {"emoji": 3}]
+    assert accepted_records(made) == [{"emoji": 1}, {"emoji": 2}, {"emoji": 3}]
     assert made.client("curator").get("/api/quarantine").json()["drops"]["no report"] == 2 + 8 + 2
     assert code_of(made.client().get("/api/quarantine")) == (403, "wrong_role")
     metrics = made.client("curator").get("/metrics").text
@@ -109,7 +109,7 @@ def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent
 
     before = replies()
     made.client().post("/api/reports", content=message(made, 1))
-    assert [code_of(reply) for reply in before] == [told for _, _, told in REFUSED]
+    assert [code_of(reply) for reply in before] == [details for _, _, details in REFUSED]
     assert [reply.content for reply in before] == [reply.content for reply in replies()]
     assert {reply.headers["access-control-allow-origin"] for reply in before} == {"*"}
 
@@ -126,11 +126,11 @@ def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path, kind: s
     headers = {"Content-Type": f"application/{kind}"}
     reply = made.client().post("/api/reports", content=form % records, headers=headers)
     assert reply.json()["accepted"] == 1
-    assert taken(made) == [{"age": "😀"}]
+    assert accepted_records(made) == [{"age": "😀"}]
     assert made.runner.dropped == {"no report": len(bad)}
 
 
-def test_an_intruders_view_of_reports_is_told_apart_from_that_of_other_columns(tmp_path: Path) -> None:
+def test_an_intruders_view_of_reports_is_shown_apart_from_that_of_other_columns(tmp_path: Path) -> None:
     stream = poll(tmp_path).stream
     assert describe_memory(stream) == {"this_stream": "mixed", "reports": ["emoji"], "like": "counter"}
     alone = replace(stream, columns={"emoji": stream.columns["emoji"]})
@@ -157,11 +157,11 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_cou
 ) -> None:
     made = house(tmp_path)
 
-    def urlopen(asked: Any, timeout: float | None = None) -> Any:
-        told = urllib.request.Request(asked) if isinstance(asked, str) else asked
-        path = told.full_url.removeprefix("http://poll.example")
-        headers = {name: str(value) for name, value in told.header_items()}
-        reply = made.client()(told.get_method(), path, content=told.data or b"", headers=headers)
+    def urlopen(requested: Any, timeout: float | None = None) -> Any:
+        details = urllib.request.Request(requested) if isinstance(requested, str) else requested
+        path = details.full_url.removeprefix("http://poll.example")
+        headers = {name: str(value) for name, value in details.header_items()}
+        reply = made.client()(details.get_method(), path, content=details.data or b"", headers=headers)
         return BytesIO(reply.raise_for_status().content)
 
     (block,) = re.findall(r"```\n(import json, urllib.request\n.*?)```", SERVER_PAGE.read_text(), re.DOTALL)
@@ -169,16 +169,16 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_cou
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         exec(block, {"SERVER": "http://poll.example"})
-    assert len(taken(made)) == 1
+    assert len(accepted_records(made)) == 1
 
 
 def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
     made = house(tmp_path)
     assert code_of(made.client().post("/api/reports", content=message(made, 1, 2)[:-1])) == (400, "malformed_request")
-    assert not hasattr(made.runner.inbox, "taken")
+    assert not hasattr(made.runner.inbox, "batches_read")
 
 
-def test_a_flood_from_one_address_is_held_back_and_others_are_not(tmp_path: Path) -> None:
+def test_a_flood_from_one_address_is_blocked_back_and_others_are_not(tmp_path: Path) -> None:
     made = house(tmp_path, rate=2).at_one_moment()
     flood = [made.client().post("/api/reports", content=message(made, 1)) for _ in range(6)]
     assert code_of(flood[-1]) == (429, "rate_limited")
@@ -204,7 +204,7 @@ def test_a_stream_of_events_takes_no_reports_and_one_of_reports_no_events(tmp_pa
     assert code_of(made.client("curator").post("/api/events", json={}, headers=key)) == (409, "no_inbox")
 
 
-def test_local_releases_stand_beside_central_ones_on_the_api_and_in_the_ledger(tmp_path: Path) -> None:
+def test_local_releases_stand_next_to_central_ones_on_the_api_and_in_the_ledger(tmp_path: Path) -> None:
     """All of what the page is drawn from: releases, ticks, ledger."""
     create_key(tmp_path / "poll.key")
     clock: Stepped = stepped(1)

@@ -37,16 +37,16 @@ def answer(cycle: RequestResponseCycle) -> None:
     asyncio.run(reply())
 
 
-def held(line: HttpConnection) -> str:
+def blocked(line: HttpConnection) -> str:
     """All that a line has of its own, as text."""
     return repr([line.scope, line.headers, line.cycle and line.cycle.scope, gc.get_referents(line.conn)])
 
 
 def test_an_answered_post_leaves_neither_its_head_nor_its_number() -> None:
     line, state, _ = begun(POST, b"{}")
-    assert "patient-4711" in held(line)
+    assert "patient-4711" in blocked(line)
     answer(line.cycle)
-    assert "patient-4711" not in held(line)
+    assert "patient-4711" not in blocked(line)
     assert (line.scope, line.cycle, state.total_requests) == (None, None, 0)
     line.data_received(POST + b"{}")
     answer(line.cycle)

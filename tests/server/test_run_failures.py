@@ -10,7 +10,7 @@ from streamgauge.runtime.resources import RunResources
 from streamgauge.server.commands import CommandBatch, CommandQueue
 from streamgauge.server.runner import NotRunningError
 from streamgauge.sources.http import InboxFullError
-from tests.server.test_runner import asked
+from tests.server.test_runner import requested
 from tests.support.served import IMMEDIATE, PausedRunner, eventually, file_of, running, stepped
 
 
@@ -23,10 +23,10 @@ class BrokenRunner(PausedRunner):
 
     is_broken = False
 
-    def _validate_commands(self, turn: CommandBatch) -> None:
-        if self.is_broken and turn.commands:
+    def _validate_commands(self, batch: CommandBatch) -> None:
+        if self.is_broken and batch.commands:
             boom()
-        super()._validate_commands(turn)
+        super()._validate_commands(batch)
 
 
 class DyingRunner(BrokenRunner):
@@ -41,8 +41,8 @@ class DyingQueue(CommandQueue):
 
     is_broken = False
 
-    def finish_batch(self, turn: CommandBatch, failure: Exception | None) -> None:
-        super().finish_batch(turn, failure)
+    def finish_batch(self, batch: CommandBatch, failure: Exception | None) -> None:
+        super().finish_batch(batch, failure)
         self.is_broken = self.is_broken or failure is not None
 
     def next_batch(self, *, idle: bool) -> CommandBatch | None:
@@ -69,7 +69,7 @@ class ForgetfulRunner(DyingRunner):
 def submit_two(runner: PausedRunner) -> list[Future[None]]:
     """Submit two releases that cannot be charged together, in one batch."""
     with runner.pause_commands():
-        return [runner.submit_release(asked(runner.file, name, 0.375)) for name in ("a", "b")]
+        return [runner.submit_release(requested(runner.file, name, 0.375)) for name in ("a", "b")]
 
 
 def submit_to_dying(folder: Path, kind: type[BrokenRunner]) -> list[Future[None]]:
@@ -90,7 +90,7 @@ def submit_to_dying(folder: Path, kind: type[BrokenRunner]) -> list[Future[None]
         eventually(lambda: not runner.is_alive, "the end of the thread")
         assert (runner.state, runner.error, states) == ("failed", "OSError", ["failed"])
         with pytest.raises(NotRunningError):
-            runner.add_release(asked(runner.file, "late"))
+            runner.add_release(requested(runner.file, "late"))
     return found
 
 
@@ -112,7 +112,7 @@ def test_ledger_that_cannot_be_read_fails_commands_and_not_the_run(tmp_path: Pat
         assert {type(each.exception(20)) for each in found} == {NotRunningError}
         runner.is_broken = False
         assert runner.state == "running"
-        assert runner.submit_release(asked(runner.file, "c")).result(20) is None
+        assert runner.submit_release(requested(runner.file, "c")).result(20) is None
 
 
 def test_sink_that_cannot_be_closed_fails_the_run(tmp_path: Path) -> None:
@@ -131,15 +131,15 @@ def test_sink_that_cannot_be_closed_fails_the_run(tmp_path: Path) -> None:
 class InterruptedRunner(PausedRunner):
     """A run that is ended by something that is no error, such as DuckDB's "Query interrupted"."""
 
-    def _validate_commands(self, turn: Any) -> None:
-        if turn.commands:
+    def _validate_commands(self, batch: Any) -> None:
+        if batch.commands:
             raise KeyboardInterrupt
 
 
 def test_interrupted_run_has_failed_and_accepts_no_events(tmp_path: Path) -> None:
     file = file_of(tmp_path, source="http")
     with running(file, stepped(1), kind=InterruptedRunner, tuning=IMMEDIATE) as runner:
-        found = runner.submit_release(asked(runner.file))
+        found = runner.submit_release(requested(runner.file))
         assert isinstance(found.exception(20), NotRunningError)
         eventually(lambda: not runner.is_alive, "the end of the thread")
         assert (runner.state, runner.error) == ("failed", "RunInterruptedError")
@@ -150,7 +150,7 @@ def test_interrupted_run_has_failed_and_accepts_no_events(tmp_path: Path) -> Non
 
 def test_client_that_disconnects_withdraws_no_command(tmp_path: Path) -> None:
     with running(file_of(tmp_path), stepped(1), tuning=IMMEDIATE) as runner:
-        found = runner.submit_release(asked(runner.file))
+        found = runner.submit_release(requested(runner.file))
         assert not found.cancel()
         assert found.result(20) is None
         assert runner.state == "running"

@@ -20,7 +20,7 @@ def test_counts_of_runs_add_up_and_ticks_do_not() -> None:
     assert tally.add_earlier(Progress(6, None, 8, {"late": 1})) == Progress(6, None, 28, {"late": 3, "time": 0})
 
 
-def test_what_was_read_before_a_release_was_asked_for_is_not_forgotten(tmp_path: Path) -> None:
+def test_what_was_read_before_a_release_was_requested_for_is_not_forgotten(tmp_path: Path) -> None:
     write(tmp_path, 10)
     clock = stepped()
     with running(file_of(tmp_path), clock, tuning=IMMEDIATE) as runner:

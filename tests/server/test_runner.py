@@ -43,7 +43,7 @@ running = partial(running, tuning=IMMEDIATE)
 FINISHED = {"mode": "batch", "end": "2026-01-05T00:00:30Z"}
 
 
-def asked(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> AdHocRelease:
+def requested(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> AdHocRelease:
     body = {"name": name, "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": epsilon}
     return AdHocRelease(parse_adhoc_release(body, file.stream), "ana")
 
@@ -86,8 +86,8 @@ def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
     with running(file, clock) as runner:
         close(runner, clock, 1)
     note = file.folder / "publish.cursor"
-    for told in ['{"number": 2, "chain": "0"}', '{"number": 99, "chain": "0"}', "{", '{"number": "x"}', "[]"]:
-        note.write_text(told)
+    for details in ['{"number": 2, "chain": "0"}', '{"number": 99, "chain": "0"}', "{", '{"number": "x"}', "[]"]:
+        note.write_text(details)
         with StoreReader.open(file.folder) as reader:
             assert PublishCursor(file.folder).read(reader) == 0
     with running(file, clock) as runner:
@@ -120,19 +120,19 @@ def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> Non
         close(runner, clock, 1)
     (file.folder / "publish.cursor").unlink()
     late = Stepped(time=clock.time + 10**15)  # decades later: by then the file's own time has passed
-    leaving = PublishThread(file, runner.event_buffer, late.now)
-    leaving.start()
-    leaving.stop()
+    publisher = PublishThread(file, runner.event_buffer, late.now)
+    publisher.start()
+    publisher.stop()
     assert shown(runner) == [1]
     runner.event_buffer.readers.close()
 
 
-def test_a_release_that_is_asked_for_begins_and_the_others_go_on(tmp_path: Path) -> None:
+def test_a_release_that_is_requested_for_begins_and_the_others_go_on(tmp_path: Path) -> None:
     write(tmp_path, 60)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-        runner.add_release(asked(file), Fraction(1, 2))
+        runner.add_release(requested(file), Fraction(1, 2))
         assert set(runner.load_ledger().open_releases()) == {"counts"}
         leave(runner, clock, 20)
         assert set(runner.load_ledger().open_releases()) == {"counts", "more"}
@@ -151,9 +151,9 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
     with running(file, clock) as runner:
         before = runner.load_entries()
         with pytest.raises(CommandRefusedError, match="charge must be at most what is left of epsilon 1"):
-            runner.add_release(asked(file, epsilon=0.75))
+            runner.add_release(requested(file, epsilon=0.75))
         with pytest.raises(CommandRefusedError, match="share"):
-            runner.add_release(asked(file), Fraction(1, 100))
+            runner.add_release(requested(file), Fraction(1, 100))
         with pytest.raises(CommandRefusedError, match="must be one that is open"):
             runner.end_release("nothing")
         with pytest.raises(CommandRefusedError, match="take it out there"):
@@ -164,11 +164,11 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
         assert shown(runner) == [1]
 
 
-def test_an_end_is_told_when_the_ticks_before_it_have_left(tmp_path: Path) -> None:
+def test_an_end_is_shown_when_the_ticks_before_it_have_left(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
         close(runner, clock, 1)
         before = ask(runner, "/api/releases").content
         runner.end_release("more")
@@ -176,14 +176,14 @@ def test_an_end_is_told_when_the_ticks_before_it_have_left(tmp_path: Path) -> No
         leave(runner, clock, 20)
         ended = {each["name"]: each["end_tick"] for each in ask(runner, "/api/releases").json()["releases"]}
         assert ended == {"counts": None, "more": 1}
-        runner.add_release(asked(file, "next", 0.5))  # the budget is there again
+        runner.add_release(requested(file, "next", 0.5))  # the budget is there again
 
 
 def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         names = [f"r{i}" for i in range(4)]
-        threads = [Thread(target=runner.add_release, args=[asked(file, name, 0.125)]) for name in names]
+        threads = [Thread(target=runner.add_release, args=[requested(file, name, 0.125)]) for name in names]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -192,7 +192,7 @@ def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
         assert set(runner.load_ledger().open_releases()) == {"counts", *names}
 
 
-def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path) -> None:
+def test_after_the_last_tick_it_goes_on_serving_and_can_be_requested(tmp_path: Path) -> None:
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
     with running(file, clock) as runner:
@@ -203,7 +203,7 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_asked(tmp_path: Path)
         eventually(lambda: runner.state == "ended")
         assert shown(runner) == [1, 2, 3]
         clock.to(1_005)
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
         eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_012)
         eventually(lambda: runner.state == "ended")
@@ -216,7 +216,7 @@ def test_a_run_that_must_not_start_says_so_in_its_own_words(tmp_path: Path) -> N
         Runner(file, Options(noise=SilentNoise(), clock=stepped())).start()
 
 
-def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> None:
+def test_where_the_world_fails_readers_go_on_and_no_one_else(tmp_path: Path) -> None:
     def failing(step: str) -> None:
         if step == "store_committed" and clock.time > (START + 20) * 10**6:
             raise OSError("secret")
@@ -231,11 +231,11 @@ def test_where_the_world_fails_readers_go_on_and_nobody_else(tmp_path: Path) -> 
         assert runner.error == "OSError"
         assert shown(runner) == [1]
         with pytest.raises(NotRunningError):
-            runner.add_release(asked(file))
+            runner.add_release(requested(file))
     assert runner.state == "failed"
 
 
-def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_a_failure_while_a_release_is_accepted_in_has_no_words_and_the_run_goes_on(tmp_path: Path) -> None:
     commits: list[str] = []  # the first opens the run, the second stops it for the batch, the third charges
 
     def failing(step: str) -> None:
@@ -246,7 +246,7 @@ def test_a_failure_while_a_release_is_taken_in_has_no_words_and_the_run_goes_on(
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
         with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
-            runner.add_release(asked(file))
+            runner.add_release(requested(file))
         assert set(runner.load_ledger().releases) == {"counts"}
         close(runner, clock, 1)
 
@@ -258,13 +258,13 @@ def test_switches_are_said_for_one_start(tmp_path: Path) -> None:
         assert said == [False] * 3
 
 
-def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -> None:
+def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path, source="http"), stepped(1)
     with running(file, clock) as runner:
         assert runner.inbox is not None
         lines = [json.dumps({"ts": START + 1, "g": "a", "x": 1}).encode() + b"\n"] * 3
         tickets = [runner.inbox.put("one", lines[0])]
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
         tickets += [runner.inbox.put("two", lines[1]), runner.inbox.put("one", lines[2])]
         assert [ticket.done.result(20) for ticket in tickets] == [None] * 3
         assert tickets[2].is_duplicate
@@ -274,7 +274,7 @@ def test_batches_that_are_sent_survive_what_is_asked_meanwhile(tmp_path: Path) -
         assert [row["count"]["value"] for row in rows] == [2.0]
 
 
-def test_a_run_that_is_over_survives_what_it_cannot_be_asked(tmp_path: Path) -> None:
+def test_a_run_that_is_over_survives_what_it_cannot_be_requested(tmp_path: Path) -> None:
     """The refusal speaks of the source: who asks hears that there was one, the curator why."""
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
@@ -285,7 +285,7 @@ def test_a_run_that_is_over_survives_what_it_cannot_be_asked(tmp_path: Path) -> 
         write(tmp_path, 31)
         for _ in range(2):
             with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
-                runner.add_release(asked(file))
+                runner.add_release(requested(file))
         assert runner.state == "ended"
         assert "source must stay as it was charged" in str(worries[0])
         assert set(runner.load_ledger().releases) == {"counts"}
@@ -299,11 +299,11 @@ def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Pa
     with running(file, clock) as runner:
         close(runner, clock, 1)
         (tmp_path / "out.jsonl").write_text("other\n")
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
         assert runner.state == "running"
 
 
-def test_lock_and_key_are_taken_once(tmp_path: Path) -> None:
+def test_lock_and_key_are_accepted_once(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     attempts: list[Any] = []
 
@@ -321,14 +321,14 @@ def test_lock_and_key_are_taken_once(tmp_path: Path) -> None:
 
     with running(file, clock, kind=QueuedRunner) as runner:
         (tmp_path / "v.key").rename(tmp_path / "away.key")
-        runner.add_release(asked(file))
-        runner.add_release(asked(file, "next", 0.125))
+        runner.add_release(requested(file))
+        runner.add_release(requested(file, "next", 0.125))
         assert runner.state == "running"
     assert len(attempts) >= 2
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, form: str) -> None:
+def test_standard_input_is_read_on_where_it_was_whichever_client_asks(tmp_path: Path, form: str) -> None:
     read, write_end = os.pipe()
     line = b"%d,a,1\n" if form == "csv" else b'{"ts": %d, "g": "a", "x": 1}\n'
     line %= START + 1
@@ -336,7 +336,7 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
     os.write(write_end, (b"ts,g,x\n" if form == "csv" else b"") + line + line[:7])
     with running(file, clock, standard_input=read) as runner:
         eventually(lambda: runner.source is not None and runner.source.at_end)
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
         os.write(write_end, line[7:] + line)
         eventually(lambda: not select.select([read], [], [], 0)[0])
         close(runner, clock, 1)
@@ -347,14 +347,14 @@ def test_standard_input_is_read_on_where_it_was_whoever_asks(tmp_path: Path, for
         os.close(end)
 
 
-def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_seen_alone(tmp_path: Path) -> None:
+def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_visible_alone(tmp_path: Path) -> None:
     """At 9 s and at 11 s another tick is open, but both are seen at 16 s."""
     for second in (9, 11):
         folder = tmp_path / str(second)
         folder.mkdir()
         file, clock = file_of(folder), stepped(second)
         with running(file, clock) as runner:
-            runner.add_release(asked(file))
+            runner.add_release(requested(file))
             leave(runner, clock, 16)
             assert runner.load_ledger().releases["more"].first == 5
 
@@ -367,7 +367,7 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
 
         def wanted(name: str) -> None:
             try:
-                runner.add_release(asked(file, name, costs[name]))
+                runner.add_release(requested(file, name, costs[name]))
             except CommandRefusedError as refusal:
                 found[name] = str(refusal)
 
@@ -384,37 +384,37 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
         assert set(runner.load_ledger().open_releases()) == {"counts", "a", "c"}
 
 
-def test_a_finished_standard_input_takes_no_turn(tmp_path: Path) -> None:
+def test_a_finished_standard_input_takes_no_batch(tmp_path: Path) -> None:
     """It would be read from its middle."""
     runner = Runner(file_of(tmp_path, source="-", format="jsonl", **FINISHED))
-    for wish in (lambda: runner.add_release(asked(runner.file)), lambda: runner.end_release("more")):
+    for command in (lambda: runner.add_release(requested(runner.file)), lambda: runner.end_release("more")):
         with pytest.raises(CommandRefusedError, match="must be one that can be read again"):
-            wish()
+            command()
 
 
-def test_what_the_curator_ends_is_ended_at_the_first_turn_alone(tmp_path: Path) -> None:
+def test_what_the_curator_ends_is_ended_at_the_first_batch_alone(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.add_release(asked(file))
+        runner.add_release(requested(file))
     with running(file, clock, end_releases=("more",)) as runner:
-        runner.add_release(asked(file, "next", 0.5))
+        runner.add_release(requested(file, "next", 0.5))
         leave(runner, clock, 20)
         assert set(runner.load_ledger().open_releases()) == {"counts", "next"}
 
 
-def test_shares_of_records_are_counted_over_all_turns_and_told_at_the_end(tmp_path: Path) -> None:
-    file, clock, told = file_of(tmp_path, source="http"), stepped(), list[str]()
-    with running(file, clock, diagnose=told.append) as runner:
+def test_shares_of_records_are_counted_over_all_turns_and_shown_at_the_end(tmp_path: Path) -> None:
+    file, clock, details = file_of(tmp_path, source="http"), stepped(), list[str]()
+    with running(file, clock, diagnose=details.append) as runner:
         assert runner.inbox is not None
         for number, record in enumerate([{"g": "A"}, {"g": "a"}]):
             line = json.dumps({"ts": START + 1, **record}).encode()
             runner.inbox.put(str(number), line).done.result()
-            runner.add_release(asked(file, f"more{number}"))  # the run is opened again
+            runner.add_release(requested(file, f"more{number}"))  # the run is opened again
         shares = runner.shares
     assert shares is not None
     time, column, value = shares.shares()
     assert shares.shares() == {time: "100 %", column: "100 %", value: "50 %"}
-    assert [line.partition(" record")[0] for line in told] == ["of 1", "warning: none of 1", "of 2"]
+    assert [line.partition(" record")[0] for line in details] == ["of 1", "warning: none of 1", "of 2"]
 
 
 def test_a_pan_private_runner_has_no_shares(tmp_path: Path) -> None:

@@ -28,40 +28,40 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path)
 
 
-def status(client: Client, road: str) -> int:
-    method, path = road.split()
+def status(client: Client, route: str) -> int:
+    method, path = route.split()
     return client(method, path).status_code
 
 
-@pytest.mark.parametrize("road", [*READERS, *ANALYSTS, *CURATORS])
-def test_nobody_gets_in_without_a_token(house: House, road: str) -> None:
-    assert status(house.client(), road) == 401
+@pytest.mark.parametrize("route", [*READERS, *ANALYSTS, *CURATORS])
+def test_no_one_gets_in_without_a_token(house: House, route: str) -> None:
+    assert status(house.client(), route) == 401
 
 
-@pytest.mark.parametrize("road", [*ANALYSTS, *CURATORS])
-def test_a_reader_may_only_read(house: House, road: str) -> None:
-    assert status(house.client("reader"), road) == 403
+@pytest.mark.parametrize("route", [*ANALYSTS, *CURATORS])
+def test_a_reader_may_only_read(house: House, route: str) -> None:
+    assert status(house.client("reader"), route) == 403
 
 
-@pytest.mark.parametrize("road", CURATORS)
-def test_an_analyst_sees_nothing_that_counts_events(house: House, road: str) -> None:
-    assert status(house.client("analyst"), road) == 403
+@pytest.mark.parametrize("route", CURATORS)
+def test_an_analyst_sees_nothing_that_counts_events(house: House, route: str) -> None:
+    assert status(house.client("analyst"), route) == 403
 
 
-@pytest.mark.parametrize("road", [*READERS, *ANALYSTS, *CURATORS])
-def test_a_curator_may_do_all_of_it(house: House, road: str) -> None:
-    assert status(house.client("curator"), road) not in (401, 403, 405, 500)
+@pytest.mark.parametrize("route", [*READERS, *ANALYSTS, *CURATORS])
+def test_a_curator_may_do_all_of_it(house: House, route: str) -> None:
+    assert status(house.client("curator"), route) not in (401, 403, 405, 500)
 
 
 def test_anonymous_readers_read_where_the_file_says_so_and_do_nothing_else(tmp_path: Path) -> None:
     house = House(tmp_path, anonymous=True)
     assert status(house.client(), "GET /api/ledger") == 200
-    assert {status(house.client(), road) for road in [*ANALYSTS, *CURATORS]} == {403}
-    told = house.client().get("/api/session").json()
-    assert told == {"role": "reader", "name": None, "share": None, "remaining": None}
+    assert {status(house.client(), route) for route in [*ANALYSTS, *CURATORS]} == {403}
+    details = house.client().get("/api/session").json()
+    assert details == {"role": "reader", "name": None, "share": None, "remaining": None}
 
 
-def test_every_road_under_api_is_closed_unless_it_is_declared_open(tmp_path: Path) -> None:
+def test_every_route_under_api_is_closed_unless_it_is_declared_open(tmp_path: Path) -> None:
     """Also one that a module adds and forgets to guard."""
     house = House(tmp_path)
     paths = {route.path for route in house.app.routes if isinstance(route, Route)}
@@ -77,7 +77,7 @@ def test_every_road_under_api_is_closed_unless_it_is_declared_open(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    "told",
+    "details",
     [
         "Bearer",
         "Bearer ",
@@ -88,9 +88,9 @@ def test_every_road_under_api_is_closed_unless_it_is_declared_open(tmp_path: Pat
         "Bearer \u00ff",
     ],
 )
-def test_a_token_that_is_not_known_is_refused_even_where_nobody_needs_one(tmp_path: Path, told: str) -> None:
+def test_a_token_that_is_not_known_is_refused_even_where_no_one_needs_one(tmp_path: Path, details: str) -> None:
     house = House(tmp_path, anonymous=True)
-    reply = house.client().get("/api/ledger", headers={"Authorization": told.encode("latin-1")})
+    reply = house.client().get("/api/ledger", headers={"Authorization": details.encode("latin-1")})
     assert code_of(reply) == (401, "bad_token")
     assert "WWW-Authenticate" in reply.headers
 
@@ -128,9 +128,9 @@ def test_a_session_ends_when_it_is_closed_and_when_its_token_is_revoked(house: H
     ours = {"Sec-Fetch-Site": "same-origin", "Content-Type": "application/json"}
     for end in (lambda client: client.delete("/api/session", headers=ours), lambda client: house.tokens.revoke("ana")):
         client = signed_in(house)
-        kept = httpx.Cookies(client.cookies)
+        stored = httpx.Cookies(client.cookies)
         end(client)
-        client.cookies = kept
+        client.cookies = stored
         assert client.get("/api/ledger").status_code == 401
 
 
@@ -177,7 +177,7 @@ def test_no_other_site_may_use_the_cookie(house: House, headers: dict[str, str])
     client = signed_in(house)
     assert code_of(client.post("/api/releases", json=ASKED, headers=headers)) == (403, "cross_site")
     assert code_of(client.delete("/api/session", headers=headers)) == (403, "cross_site")
-    assert house.runner.asked == []
+    assert house.runner.requested_releases == []
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; a=b"])
@@ -225,7 +225,7 @@ def test_names_of_releases_are_only_ever_looked_up(house: House, name: str) -> N
     assert house.client("curator").delete(f"/api/releases/{name}").status_code == 404
 
 
-def test_nothing_that_is_asked_comes_back_in_a_header(house: House) -> None:
+def test_nothing_that_is_requested_comes_back_in_a_header(house: House) -> None:
     """A name that could begin a header of its own is refused before it is in one."""
     reply = house.client("analyst").post("/api/releases", json={**ASKED, "name": "a\r\nSet-Cookie: x=y"})
     assert reply.status_code == 422
@@ -233,7 +233,7 @@ def test_nothing_that_is_asked_comes_back_in_a_header(house: House) -> None:
     assert house.client("curator").get(f"/api/events/{key}").status_code == 404
 
 
-def test_an_oversized_body_is_refused_before_it_is_held(tmp_path: Path) -> None:
+def test_an_oversized_body_is_refused_before_it_is_blocked(tmp_path: Path) -> None:
     house = House(tmp_path, max_body="1KB")
     headers = {"Batch-Key": "k", "Content-Type": "application/x-ndjson"}
     client = house.client("curator")
@@ -247,7 +247,7 @@ def test_an_oversized_body_is_refused_before_it_is_held(tmp_path: Path) -> None:
     assert code_of(house.client("analyst").post("/api/plan", json={**ASKED, "title": "x" * 70_000}))[0] == 413
 
 
-def test_a_client_that_asks_too_often_is_told_to_wait_and_nobody_else(tmp_path: Path) -> None:
+def test_a_client_that_asks_too_often_is_shown_to_wait_and_no_one_else(tmp_path: Path) -> None:
     house = House(tmp_path, rate=1, anonymous=True).at_one_moment()
     found = [house.client(address="10.0.0.1").get("/healthz") for _ in range(4)]
     assert [reply.status_code for reply in found] == [200, 200, 429, 429]
@@ -306,7 +306,7 @@ def test_an_error_is_always_the_same_form(house: House) -> None:
     assert code_of(curator("TRACE", "/healthz")) == (405, "method_not_allowed")
 
 
-def test_a_bug_is_told_without_a_word_of_what_it_met(house: House) -> None:
+def test_a_bug_is_shown_without_a_word_of_what_it_met(house: House) -> None:
     def broken() -> None:
         raise ValueError("patient 4711 has a fever")
 
@@ -332,7 +332,7 @@ def test_the_access_log_has_no_query_no_token_and_one_line_for_each_request(hous
     ("state", "answer"),
     [("starting", (200, "ok")), ("running", (200, "ok")), ("ended", (200, "ended")), ("failed", (503, "failed"))],
 )
-def test_health_is_told_to_everybody(house: House, state: str, answer: tuple[int, str]) -> None:
+def test_health_is_shown_to_everybody(house: House, state: str, answer: tuple[int, str]) -> None:
     house.runner.event_buffer.state = state
     reply = house.client().get("/healthz")
     assert (reply.status_code, reply.json()) == (answer[0], {"status": answer[1]})

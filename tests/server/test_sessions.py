@@ -78,7 +78,7 @@ def test_too_many_sessions_of_one_token_end_its_own_oldest(tmp_path: Path) -> No
 
 async def followed(house: House, client: Client, end: Callable[[], Any], seconds: float = 20) -> bool:
     """Whether a live stream ends when something is over."""
-    reply = asyncio.create_task(client.asked("GET", "/api/live"))
+    reply = asyncio.create_task(client.send("GET", "/api/live"))
     while not house.limits.live_connections:
         await asyncio.sleep(0.001)
     end()

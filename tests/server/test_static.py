@@ -17,11 +17,11 @@ class Client:
         self.transport = httpx.ASGITransport(Starlette(routes=routes()))
 
     def get(self, path, **how):
-        async def asked():
+        async def requested():
             async with httpx.AsyncClient(transport=self.transport, base_url="http://test") as client:
                 return await client.get(path, **how)
 
-        return asyncio.run(asked())
+        return asyncio.run(requested())
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def client():
     return Client()
 
 
-def test_the_page_has_no_script_of_its_own_and_asks_nobody_else(client):
+def test_the_page_has_no_script_of_its_own_and_asks_no_one_else(client):
     page = client.get("/").text
     assert re.findall(r"<script(?![^>]*\ssrc=)", page) == []
     assert re.findall(r"\son[a-z]+=", page) == []
@@ -39,13 +39,13 @@ def test_the_page_has_no_script_of_its_own_and_asks_nobody_else(client):
         ), name
 
 
-def test_the_script_is_kept_for_ever_under_its_digest_and_asked_for_again_elsewhere(client):
+def test_the_script_is_stored_for_ever_under_its_digest_and_requested_for_again_elsewhere(client):
     source = re.search(r'src="(/plotly\.min\.js\?v=[0-9a-f]{16})"', client.get("/").text)[1]
-    kept = client.get(source)
-    assert kept.headers["cache-control"] == "public, max-age=31536000, immutable"
-    assert kept.headers["content-encoding"] == "gzip"
-    assert b"plotly.js" in kept.content[:100]
-    again = client.get("/plotly.min.js", headers={"If-None-Match": kept.headers["etag"]})
+    stored = client.get(source)
+    assert stored.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert stored.headers["content-encoding"] == "gzip"
+    assert b"plotly.js" in stored.content[:100]
+    again = client.get("/plotly.min.js", headers={"If-None-Match": stored.headers["etag"]})
     assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
 
 

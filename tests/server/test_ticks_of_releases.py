@@ -19,7 +19,7 @@ from streamgauge.sources.http import Inbox, InboxPausedError, Ticket
 from streamgauge.store.keys import create_key
 from tests.support.people import VISIT, House, Still, clinic, code_of
 from tests.support.polls import AGES, START, message, poll
-from tests.support.polls import taken as taken_by
+from tests.support.polls import accepted_records as taken_by
 from tests.support.served import IMMEDIATE, Stepped, eventually, running, stepped
 
 SECOND = 10**6
@@ -65,7 +65,7 @@ OF_COLUMNS = [
 
 
 @pytest.mark.parametrize(("spans", "tick", "records", "answer"), OF_COLUMNS)
-def test_a_record_is_taken_where_a_release_reads_one_of_its_columns(
+def test_a_record_is_accepted_where_a_release_reads_one_of_its_columns(
     tmp_path: Path, spans: Any, tick: int, records: list[dict[str, Any]], answer: Any
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + (tick - 1) * TICK))
@@ -75,8 +75,8 @@ def test_a_record_is_taken_where_a_release_reads_one_of_its_columns(
         assert code_of(reply) == answer
         assert taken_by(made) == []
         return
-    kept = [each for each in records if set(each) & {"age"} or tick != 3]
-    assert (reply.json(), taken_by(made)) == ({"accepted": answer, "durable": True}, kept)
+    stored = [each for each in records if set(each) & {"age"} or tick != 3]
+    assert (reply.json(), taken_by(made)) == ({"accepted": answer, "durable": True}, stored)
     assert made.runner.dropped["no release"] == len(records) - answer
 
 
@@ -88,16 +88,16 @@ def test_a_message_that_comes_again_is_answered_as_the_first_time_whatever_relea
     made = House(tmp_path, Still(poll(tmp_path, senders=senders), now=START))
     records = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}, {"age": "old"}]
 
-    def told(key: str, *columns: frozenset[str]) -> tuple[int, list[Any]]:
+    def details(key: str, *columns: frozenset[str]) -> tuple[int, list[Any]]:
         made.runner.spans = ReleaseSpans.from_tuples([(1, None, each) for each in columns])
         client, before = made.client(None if senders == "anyone" else "curator"), len(taken_by(made))
         reply = client.post("/api/reports", json=records, headers={"Batch-Key": key * 22})
         return reply.json()["accepted"], taken_by(made)[before:]
 
-    assert told("k", EMOJI) == (2, [records[0], records[2]])
-    assert [told("k", *reads) for reads in ((EMOJI, AGE), (AGE,), (EMOJI,))] == [(2, [])] * 3
-    assert told("l", EMOJI, AGE) == (4, records)
-    assert [told("l", *reads) for reads in ((EMOJI,), (AGE,), (EMOJI, AGE))] == [(4, [])] * 3
+    assert details("k", EMOJI) == (2, [records[0], records[2]])
+    assert [details("k", *reads) for reads in ((EMOJI, AGE), (AGE,), (EMOJI,))] == [(2, [])] * 3
+    assert details("l", EMOJI, AGE) == (4, records)
+    assert [details("l", *reads) for reads in ((EMOJI,), (AGE,), (EMOJI, AGE))] == [(4, [])] * 3
 
 
 def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
@@ -108,12 +108,12 @@ def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
     assert reply.json()["error"]["message"].endswith("no active release reads these columns")
 
 
-@pytest.mark.parametrize(("taken", "now", "refusal", "after"), TAKEN)
-def test_reports_are_taken_in_ticks_that_a_release_takes(
-    tmp_path: Path, taken: Any, now: int, refusal: tuple[int, str] | None, after: str | None
+@pytest.mark.parametrize(("accepted_records", "now", "refusal", "after"), TAKEN)
+def test_reports_are_accepted_in_ticks_that_a_release_takes(
+    tmp_path: Path, accepted_records: Any, now: int, refusal: tuple[int, str] | None, after: str | None
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + now))
-    made.runner.spans = ReleaseSpans.from_tuples(taken)
+    made.runner.spans = ReleaseSpans.from_tuples(accepted_records)
     reply = made.client().post("/api/reports", content=message(made, 1))
     assert (None if reply.status_code == 200 else code_of(reply)) == refusal
     assert reply.headers.get("retry-after") == after
@@ -121,16 +121,16 @@ def test_reports_are_taken_in_ticks_that_a_release_takes(
         assert reply.json()["error"]["message"].endswith("no release is active")
 
 
-def test_events_are_taken_until_all_ticks_of_all_releases_are_closed(tmp_path: Path) -> None:
+def test_events_are_accepted_until_all_ticks_of_all_releases_are_closed(tmp_path: Path) -> None:
     made = House(tmp_path, Still(clinic(tmp_path, {"allowed_lateness": "5s"})))
     made.runner.spans = ReleaseSpans.from_tuples([(1, 2)])
 
-    def told(now: int) -> Any:
+    def details(now: int) -> Any:
         made.runner.time = START + now
         return made.client("curator").post("/api/events", content=VISIT, headers=BATCH)
 
-    assert told(2 * TICK + 5 * SECOND - 1).status_code == 200
-    late = told(2 * TICK + 5 * SECOND)
+    assert details(2 * TICK + 5 * SECOND - 1).status_code == 200
+    late = details(2 * TICK + 5 * SECOND)
     assert (code_of(late), late.headers["retry-after"]) == ((503, "not_running"), "60")
 
 
@@ -143,7 +143,7 @@ UNREAD = [
 
 
 @pytest.mark.parametrize(("seconds", "waiting", "refusal", "after"), UNREAD)
-def test_who_posts_while_nothing_is_read_is_told_whether_that_is_before_the_start(
+def test_who_posts_while_nothing_is_read_is_shown_whether_that_is_before_the_start(
     tmp_path: Path, seconds: int, waiting: bool, refusal: tuple[int, str], after: str | None
 ) -> None:
     """Events may be a tick early."""
@@ -153,7 +153,7 @@ def test_who_posts_while_nothing_is_read_is_told_whether_that_is_before_the_star
     async def posted() -> Any:
         if not waiting:
             inbox.pause()
-        sent = asyncio.create_task(made.client("curator").asked("POST", "/api/events", content=VISIT, headers=BATCH))
+        sent = asyncio.create_task(made.client("curator").send("POST", "/api/events", content=VISIT, headers=BATCH))
         while waiting and not inbox.batch_count:
             await asyncio.sleep(0.001)
         inbox.pause()
@@ -200,12 +200,12 @@ def put(runner: Runner, *moments: int) -> Ticket:
     return runner.inbox.put(None, lines(*moments))
 
 
-def test_who_sends_once_nobody_reads_is_told_at_once(over: tuple[Runner, Stepped]) -> None:
+def test_who_sends_once_no_one_reads_is_shown_at_once(over: tuple[Runner, Stepped]) -> None:
     with pytest.raises(InboxPausedError, match="while a release goes on"):
         put(over[0], START + 2 * TICK - 1)
 
 
-def test_who_waits_as_the_last_release_ends_is_told_at_once() -> None:
+def test_who_waits_as_the_last_release_ends_is_shown_at_once() -> None:
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     ticket = inbox.put("k", b"{}\n")
     inbox.pause()
@@ -218,13 +218,13 @@ def test_who_waits_as_the_last_release_ends_is_told_at_once() -> None:
     assert (again.is_duplicate, again.done.result(timeout=0)) == (False, None)
 
 
-def test_a_release_that_is_asked_for_later_counts_all_that_is_acknowledged(over: tuple[Runner, Stepped]) -> None:
+def test_a_release_that_is_requested_for_later_counts_all_that_is_acknowledged(over: tuple[Runner, Stepped]) -> None:
     """Between the end of one release and the first tick of the next nothing is acknowledged."""
     runner, clock = over
     release = {"name": "later", "sql": AGES, "window": "each", "epsilon": 1}
-    asked = check_text_lengths(parse_adhoc_release(release, runner.file.stream, 100))
+    requested = check_text_lengths(parse_adhoc_release(release, runner.file.stream, 100))
     clock.to(31)
-    runner.add_release(AdHocRelease(asked, "ana", None))
+    runner.add_release(AdHocRelease(requested, "ana", None))
     (first,) = {span.first for span in runner.spans}
     made = House(runner.file.folder, runner)
     assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (425, "too_early")
@@ -254,7 +254,7 @@ def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(tmp_path: P
     made = House(tmp_path, Still(poll(tmp_path), inbox, now=START, tuning=tuning))
 
     async def stopped() -> Any:
-        sent = asyncio.create_task(made.client().asked("POST", "/api/reports", content=message(made, 1)))
+        sent = asyncio.create_task(made.client().send("POST", "/api/reports", content=message(made, 1)))
         while not inbox.batch_count:
             await asyncio.sleep(0.001)
         made.runner.event_buffer.state = "stopping"

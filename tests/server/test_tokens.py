@@ -100,7 +100,7 @@ def test_what_cannot_be_a_token_is_refused(
     assert [token.name for token in tokens.list_all()] == ["rob"]
 
 
-def test_nobody_is_revoked_who_is_not_there(tmp_path: Path) -> None:
+def test_no_one_is_revoked_who_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(TokenError, match="name must be that of a token that is not revoked, got ann"):
         Tokens(tmp_path).revoke("ann")
 

@@ -17,7 +17,7 @@ from streamgauge.server.http import tokens
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.people import House, Still, code_of
-from tests.support.polls import AGES, COUNT, NOW, taken
+from tests.support.polls import AGES, COUNT, NOW, accepted_records
 from tests.support.served import close, leave, running, stepped
 
 VALUES = [*"ab", *map(str, range(90))]
@@ -69,10 +69,10 @@ def test_a_message_and_records_of_the_same_vectors_are_the_same(tmp_path: Path, 
     rows = drawn(made, "abba")
     reply = made.client().post("/api/reports", content=wire.pack_message(claim(made), rows))
     assert reply.json() == {"accepted": 4, "durable": True}
-    told = [{"emoji": text, "age": "old"} for text in encode_reports(rows)]
-    assert made.client().post("/api/reports", json=told).json()["accepted"] == 4
-    first, second = taken(made)[:4], taken(made)[4:]
-    assert second == [{**each, "age": "old"} for each in first] == told
+    details = [{"emoji": text, "age": "old"} for text in encode_reports(rows)]
+    assert made.client().post("/api/reports", json=details).json()["accepted"] == 4
+    first, second = accepted_records(made)[:4], accepted_records(made)[4:]
+    assert second == [{**each, "age": "old"} for each in first] == details
     again, good = decode_reports([each["emoji"] for each in first], claim(made).report_size)
     assert (np.array_equal(again, rows), good.all()) == (True, True)
 
@@ -110,7 +110,7 @@ def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted
     bad = [{"emoji": each, "age": "old"} for each in [*letters, *kinds, *(s for s in spelt if s != good)]]
     reply = made.client().post("/api/reports", json=[*bad, {"emoji": good}, {"emoji": None, "age": "old"}])
     assert reply.json()["accepted"] == 2
-    assert [*taken(made)[2:]] == [{"emoji": good}, {"age": "old"}]
+    assert [*accepted_records(made)[2:]] == [{"emoji": good}, {"age": "old"}]
     assert made.runner.dropped == {"no report": len(rows) - 2 + len(bad)}
 
 
@@ -145,11 +145,11 @@ def test_vectors_are_estimated_as_a_collector_would_over_every_window_and_restar
             clock.to(10 * tick)
             close(runner, clock, tick)
             leave(runner, clock, departure)
-            told = {name: values(made, name) for name in ("all", "now", "lately")}
+            details = {name: values(made, name) for name in ("all", "now", "lately")}
     for name, reach in {"all": 9, "now": 1, "lately": 2}.items():
         collector = file.stream.reports["emoji"].mechanism.build_collector()
         collector.add(np.concatenate(sent[-reach:]))
-        assert told[name] == collector.estimate(VALUES).count.tolist()
+        assert details[name] == collector.estimate(VALUES).count.tolist()
 
 
 def post_both(made: House, rows: Reports) -> None:

@@ -110,8 +110,8 @@ def schema(
 ) -> bytes:
     """A stream of a schema alone, whose fields and pairs are the same one, again and again."""
     flat = Flat()
-    told = {"_4": (4, "pairs")} if version != 4 else {}
-    flat.table("message", _0=(2, version), _1=(1, 1), _2=(4, "schema"), **told)
+    details = {"_4": (4, "pairs")} if version != 4 else {}
+    flat.table("message", _0=(2, version), _1=(1, 1), _2=(4, "schema"), **details)
     flat.table("schema", _0=(2, endian), _1=(4, "fields"), _2=(4, "pairs"))
     flat.vector("fields", ["field0"] * fields)
     for level in range(depth):

@@ -36,7 +36,7 @@ class Client:
         """Nothing is remembered any more."""
         self.page.evaluate(CLEAR)
 
-    def kept(self) -> dict[str, str]:
+    def stored(self) -> dict[str, str]:
         """All that is remembered, by name."""
         found: dict[str, str] = self.page.evaluate(KEPT)
         return found
@@ -65,6 +65,6 @@ def opened(tabs: Any) -> Client:
 
 def altered(settings: dict[str, Any], **changes: Any) -> dict[str, Any]:
     """Other settings, under a fingerprint that fits; None leaves one out."""
-    told = {name: value for name, value in (settings | changes).items() if value is not None}
-    told.pop("fingerprint")
-    return told | {"fingerprint": wire._digest(told).hex()}
+    details = {name: value for name, value in (settings | changes).items() if value is not None}
+    details.pop("fingerprint")
+    return details | {"fingerprint": wire._digest(details).hex()}

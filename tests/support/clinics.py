@@ -68,9 +68,12 @@ def clinic(folder: Path, toml: str = TOML, lines: list[str] | None = None) -> Pa
     return folder / "clinic.toml"
 
 
-def told(*words):
-    """What a command says, in this process."""
+def invoke(*words):
+    """Run a command in this process, and return its output."""
     return CliRunner().invoke(app, [str(word) for word in words])
+
+
+told = invoke  # its earlier name
 
 
 def line_of(found, code=2):

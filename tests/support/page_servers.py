@@ -67,21 +67,21 @@ class Serving:
     tokens: Tokens
     stop: Flag
 
-    def fed_by(self, beside: Any) -> AbstractContextManager[None]:
+    def fed_by(self, extension: Any) -> AbstractContextManager[None]:
         """A demo at work."""
-        found: AbstractContextManager[None] = beside.activate(self.address, self.runner, self.tokens, self.stop)
+        found: AbstractContextManager[None] = extension.activate(self.address, self.runner, self.tokens, self.stop)
         return found
 
 
 @contextmanager
-def serving(file: PipelineFile, beside: Any = None, **options: Any) -> Iterator[Serving]:
+def serving(file: PipelineFile, extension: Any = None, **options: Any) -> Iterator[Serving]:
     """The server as `streamgauge serve` has it, in a thread; `beside` is what a demo adds."""
-    runner, stop = Runner(file, Options(**options), demo=beside is not None), Flag()
+    runner, stop = Runner(file, Options(**options), demo=extension is not None), Flag()
     runner.start()
     tokens, listener = Tokens.from_pipeline(file), open_listener("127.0.0.1", 0)
-    app = build_app(runner, tokens, file.server, extra_routes=beside.routes(runner) if beside else ())
-    told = {"on_stop": runner.event_buffer.close, "log": lambda line: None}
-    thread = Thread(target=serve_app, args=(app, listener, stop), kwargs=told)
+    app = build_app(runner, tokens, file.server, extra_routes=extension.routes(runner) if extension else ())
+    details = {"on_stop": runner.event_buffer.close, "log": lambda line: None}
+    thread = Thread(target=serve_app, args=(app, listener, stop), kwargs=details)
     thread.start()
     try:
         yield Serving(build_url(listener), runner, tokens, stop)
@@ -168,7 +168,9 @@ def looking(
     page = context.new_page()
     page.set_default_timeout(PATIENCE)
     watched = Watched(page, expected=expected)
-    page.on("console", lambda told: watched.errors.append(told.text) if told.type in ("error", "warning") else None)
+    page.on(
+        "console", lambda details: watched.errors.append(details.text) if details.type in ("error", "warning") else None
+    )
     page.on("pageerror", lambda error: watched.errors.append(str(error)))
     page.on(
         "request",
@@ -209,8 +211,8 @@ def traces(page: Any, release: str) -> list[dict[str, Any]]:
     return found
 
 
-def told(serving: Serving, path: str) -> Any:
-    """What a server answers to anybody."""
+def fetch_json(serving: Serving, path: str) -> Any:
+    """Return the reply of a server to a request without a token."""
     with urlopen(f"{serving.address}{path}", timeout=20) as reply:
         return json.load(reply)
 

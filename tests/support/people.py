@@ -54,13 +54,13 @@ def clinic(folder: Path, stream: dict[str, Any] | None = None, **server: Any) ->
 class Prompt(Inbox):
     """Commits what it is sent at once, and shows it."""
 
-    taken: list[bytes]
+    batches_read: list[bytes]
 
-    def put(self, key: str | None, lines: bytes, **told: Any) -> Ticket:
-        ticket = super().put(key, lines, **told)
+    def put(self, key: str | None, lines: bytes, **details: Any) -> Ticket:
+        ticket = super().put(key, lines, **details)
         block = self.read()
         if block is not None:
-            self.taken = [*getattr(self, "taken", []), block.data]
+            self.batches_read = [*getattr(self, "batches_read", []), block.data]
         self.commit()
         return ticket
 
@@ -79,7 +79,7 @@ class Still:
         self.ledger_cache = build_ledger_cache(file.stream.unit)
         self.event_buffer.state = "running"
         self.progress: Progress | None = Progress(7, None, 4711, {"late": 13})
-        self.asked: list[Any] = []
+        self.requested_releases: list[Any] = []
         self.ended: list[str] = []
         self.answers: Callable[[], None] = lambda: None
         self.acts_so_far: list[Any] = []
@@ -105,7 +105,7 @@ class Still:
 
     def add_release(self, requested: Any, share: Fraction | None = None) -> None:
         self.answers()
-        self.asked.append((requested, share))
+        self.requested_releases.append((requested, share))
 
     def end_release(self, name: str) -> None:
         self.answers()
@@ -186,12 +186,12 @@ class Client:
         self.cookies = httpx.Cookies()
 
     def __call__(self, method: str, path: str, **settings: Any) -> httpx.Response:
-        return asyncio.run(self.asked(method, path, **settings))
+        return asyncio.run(self.send(method, path, **settings))
 
-    async def asked(self, method: str, path: str, **settings: Any) -> httpx.Response:
+    async def send(self, method: str, path: str, **settings: Any) -> httpx.Response:
         way = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 4711))
-        told = {"base_url": "http://clinic.test", "headers": self.headers, "cookies": self.cookies}
-        async with httpx.AsyncClient(transport=way, **told) as client:
+        details = {"base_url": "http://clinic.test", "headers": self.headers, "cookies": self.cookies}
+        async with httpx.AsyncClient(transport=way, **details) as client:
             reply = await client.request(method, path, **settings)
             self.cookies = client.cookies
         return reply
@@ -208,7 +208,7 @@ class Client:
 
 def code_of(reply: httpx.Response) -> tuple[int, str]:
     """The status of an error, and its code; its form is always the same."""
-    told = reply.json()["error"]
-    assert set(told) <= {"code", "message", "reasons", "accepted"}
-    assert told["message"]
-    return reply.status_code, told["code"]
+    details = reply.json()["error"]
+    assert set(details) <= {"code", "message", "reasons", "accepted"}
+    assert details["message"]
+    return reply.status_code, details["code"]

@@ -40,5 +40,5 @@ def write_memory(page: Any, text: str, name: str = DEVICE) -> None:
 
 
 def change_memory(page: Any, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    kept = memory(page)
-    write_memory(page, json.dumps(kept | change(kept)))
+    stored = memory(page)
+    write_memory(page, json.dumps(stored | change(stored)))

@@ -70,8 +70,8 @@ def message(of: House, *codes: int) -> bytes:
     return wire.pack_message(claim(of), pack_codes(np.array(codes, np.int64), claim(of).report_size))
 
 
-def taken(of: House) -> list[dict[str, Any]]:
+def accepted_records(of: House) -> list[dict[str, Any]]:
     """The records that reached the run and lie in a tick, without their times."""
-    lines = b"".join(getattr(of.runner.inbox, "taken", [])).decode().splitlines()
+    lines = b"".join(getattr(of.runner.inbox, "batches_read", [])).decode().splitlines()
     found = [record for record in map(json.loads, lines) if record["arrived"] >= START]
     return [{key: value for key, value in record.items() if key != "arrived"} for record in found]

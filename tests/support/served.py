@@ -205,12 +205,12 @@ def ask(
 ) -> httpx.Response:
     """One request, without a network."""
 
-    async def asked() -> httpx.Response:
+    async def requested() -> httpx.Response:
         transport = httpx.ASGITransport(app_of(runner, tuning=tuning, settings=settings))
         async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
             return await client.get(path, headers={k.replace("_", "-"): v for k, v in headers.items()})
 
-    return asyncio.run(asked())
+    return asyncio.run(requested())
 
 
 @contextmanager
@@ -234,7 +234,7 @@ def listening(runner: Runner, *, disconnect: bool = True, **settings: Any) -> It
 
 
 @dataclass(frozen=True)
-class Told:
+class LiveEvent:
     """A server-sent event as a browser has it."""
 
     id: str
@@ -252,28 +252,28 @@ class Listener:
         self.reply = self._connection.getresponse()
         self.id = last
 
-    def next(self) -> Told | None:
+    def next(self) -> LiveEvent | None:
         """The next event; None at the end."""
-        told: dict[str, str] = {}
+        details: dict[str, str] = {}
         while line := self.reply.readline():
             if line == b": beat\n":
                 raise AssertionError("an event must come, got silence")
             name, _, value = line.decode().rstrip("\n").partition(": ")
             if name:
-                told[name] = value
-            elif "event" in told:
-                self.id = told.get("id", self.id)
-                return Told(self.id, told["event"], json.loads(told["data"]))
+                details[name] = value
+            elif "event" in details:
+                self.id = details.get("id", self.id)
+                return LiveEvent(self.id, details["event"], json.loads(details["data"]))
             else:
-                told = {}
+                details = {}
         return None
 
-    def until(self, event: str, tick: int | None = None) -> list[Told]:
+    def until(self, event: str, tick: int | None = None) -> list[LiveEvent]:
         """All events up to the first of a kind, or the one of a tick."""
-        found: list[Told] = []
-        while (told := self.next()) is not None:
-            found.append(told)
-            if told.event == event and tick in (None, told.data.get("tick")):
+        found: list[LiveEvent] = []
+        while (details := self.next()) is not None:
+            found.append(details)
+            if details.event == event and tick in (None, details.data.get("tick")):
                 return found
         raise AssertionError(f"a {event} must come, got the end after {found}")
 
@@ -288,5 +288,5 @@ class Listener:
         self.close()
 
 
-def ticks_of(told: list[Told], release: str = "counts") -> list[int]:
-    return [each.data["tick"] for each in told if each.event == "release" and each.data["release"] == release]
+def ticks_of(details: list[LiveEvent], release: str = "counts") -> list[int]:
+    return [each.data["tick"] for each in details if each.event == "release" and each.data["release"] == release]
