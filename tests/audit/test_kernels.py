@@ -68,8 +68,8 @@ def test_the_memory_alone_loses_what_a_bit_loses() -> None:
 
 
 @pytest.mark.one_of_each
-@pytest.mark.parametrize("told_at", [1, TOLD])
-@pytest.mark.parametrize("asked", range(TOLD + 1))
+@pytest.mark.parametrize("known_at", [1, TOLD])
+@pytest.mark.parametrize("requested", range(TOLD + 1))
 def test_announced_intrusion_loses_one_more_bit(known_at: int, requested: int) -> None:
     table = Density(**{**TABLE, "people": 1, "told_at": known_at, "reach": 1})
     worst = worst_ratio(table, (None, 0), TOLD, one_person, announced_tick=requested)
