@@ -1,6 +1,7 @@
 """The server: HTTP API and live page of a running pipeline.
 
     app                   the application: routes and middleware
+    tuning                intervals, timeouts and sizes that no file sets
     runner                the run, in a thread
     commands              batches of commands to the run
     command_validation    their judgement by the ledger

@@ -9,7 +9,7 @@ error middleware with its text.
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
@@ -83,7 +83,7 @@ def build_app(
         *LiveRoutes(runner, limits, worker).routes(),
         *rehearsal.routes(runner),
         Route("/api/openapi.json", read_openapi),
-        Route("/healthz", HealthRoute(runner).read_health),
+        Route("/healthz", partial(read_health, runner), name="health"),
         *page_files.routes(),
     ]
     in_front = [
@@ -119,14 +119,8 @@ async def read_openapi(request: Request) -> Response:
     return JSONResponse(load_openapi(), headers={"Cache-Control": "no-cache"})
 
 
-class HealthRoute:
+async def read_health(runner: Runner, request: Request) -> Response:
     """GET /healthz: the state of the run. The reply depends on the clock and on failures only."""
-
-    def __init__(self, runner: Runner) -> None:
-        self.runner = runner
-
-    async def read_health(self, request: Request) -> Response:
-        state = self.runner.state
-        if state == "failed":
-            return JSONResponse({"status": "failed"}, 503)
-        return JSONResponse({"status": "ended" if state == "ended" else "ok"})
+    if runner.state == "failed":
+        return JSONResponse({"status": "failed"}, 503)
+    return JSONResponse({"status": "ended" if runner.state == "ended" else "ok"})

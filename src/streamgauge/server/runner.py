@@ -112,9 +112,7 @@ class Runner:
         self.progress: Progress | None = None
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records dropped by routes, before the run read them
-        self.delayed_entries: dict[
-            int, int
-        ] = {}  # ledger entries by index: publish times that are later than their time
+        self.delayed_entries: dict[int, int] = {}  # by index: publish times later than the time of an entry
         self.shares = None if file.stream.pan_private else RecordShares(file.stream, self.options.diagnose)
         self._on_progress, self._totals, self.is_waiting_for_key = on_progress, RunTotals(), False
         self._command_schedule = CommandSchedule.from_file(file, tuning)
@@ -317,17 +315,12 @@ class Runner:
     def _validate_commands(self, batch: CommandBatch) -> None:
         """Reject at once the commands that the ledger refuses."""
         if batch.commands:
-            ledger_log = read_ledger_log(self.file)
-            find_reply_time, published_at = (
-                self._command_schedule.find_reply_time,
-                self._build_publish_time(batch)(self.now()),
-            )
             refusals = validate_commands(
                 self.file,
                 batch.commands,
-                ledger_log,
-                find_reply_time=find_reply_time,
-                published_at=published_at,
+                read_ledger_log(self.file),
+                find_reply_time=self._command_schedule.find_reply_time,
+                published_at=self._build_publish_time(batch)(self.now()),
                 finished=self.find_finished(),
             )
             self._commands.apply_refusals(batch, refusals)
@@ -393,41 +386,32 @@ class Runner:
                 self.event_buffer.set_state("running")
                 self._commands.mark_opened(batch)
 
-        own: dict[str, Any] = {
-            "stop": batch.stop,
-            "commands_waiting": batch.timer,
-            "on_progress": self.report_progress,
-            "step": step,
-        }
-        own |= {
-            "on_spans": self._set_spans,
-            "shares": self.shares,
-            "inbox": self._open_source(),
-            "resources": self._resources,
-            "find_publish_time": self._build_publish_time(batch),
-        }
-        own |= {
-            "adhoc_releases": batch.releases,
-            "finished_releases": self.find_finished() if batch.releases else frozenset(),
-            "end_releases": (*self.options.end_releases, *batch.end_names),
-        }
-        moments = {
-            name: self._command_schedule.find_reply_time(requested_at)
-            for name, requested_at in batch.end_requests.items()
-        }
-        return replace(self.options, end_times=moments, limit_due_tick=self._limit_due_tick, **own)
+        find_reply_time = self._command_schedule.find_reply_time
+        return replace(
+            self.options,
+            stop=batch.stop,
+            commands_waiting=batch.timer,
+            on_progress=self.report_progress,
+            step=step,
+            on_spans=self._set_spans,
+            shares=self.shares,
+            inbox=self._open_source(),
+            resources=self._resources,
+            find_publish_time=self._build_publish_time(batch),
+            adhoc_releases=batch.releases,
+            finished_releases=self.find_finished() if batch.releases else frozenset(),
+            end_releases=(*self.options.end_releases, *batch.end_names),
+            end_times={name: find_reply_time(moment) for name, moment in batch.end_requests.items()},
+            limit_due_tick=self._limit_due_tick,
+        )
 
     def _find_start_time(self, batch: CommandBatch) -> int:
         """Return the scheduled start of a batch; 0 if it has no commands."""
-        return max(
-            (self._command_schedule.find_start_time(command.requested_at) for command in batch.commands), default=0
-        )
+        return max((self._command_schedule.find_start_time(each.requested_at) for each in batch.commands), default=0)
 
     def _build_publish_time(self, batch: CommandBatch) -> Callable[[int], int]:
         """Return a function from commit times to publish times, for the opening of a batch."""
-        least = max(
-            (self._command_schedule.find_reply_time(command.requested_at) for command in batch.commands), default=0
-        )
+        least = max((self._command_schedule.find_reply_time(each.requested_at) for each in batch.commands), default=0)
         return lambda moment: max(least, self.publisher.schedule.find_publish_time(moment))
 
     def _limit_due_tick(self, due: Callable[[], int]) -> int:

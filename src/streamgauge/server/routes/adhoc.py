@@ -70,11 +70,8 @@ class AdHocRoutes:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.runner, self.ledger, self.limits = runner, ledger, limits
-        self.now, self.find_publish_time, self.find_reply_time = (
-            runner.now,
-            ledger.find_publish_time,
-            ledger.command_schedule.find_reply_time,
-        )
+        self.now, self.find_publish_time = runner.now, ledger.find_publish_time
+        self.find_reply_time = ledger.command_schedule.find_reply_time
         self._limiter, self._plan_count, self._sleep = CapacityLimiter(1), 0, sleep
 
     def routes(self) -> list[Route]:
