@@ -184,10 +184,12 @@ def test_a_signal_ends_it_and_live_readers_are_shown(served: Served) -> None:
 
 
 def test_tokens_are_listed_without_their_secrets(served: Served) -> None:
+    invoke("token", "create", served.file, "former", "--role", "reader")
+    invoke("token", "revoke", served.file, "former")
     found = invoke("token", "list", served.file, "--json")
     rows = {row["name"]: row for row in json.loads(found.stdout)}
     assert rows["the-analyst"]["share"] == "1/2"
-    assert rows["guest"]["revoked_at"] is not None
+    assert rows["former"]["revoked_at"] is not None
     assert not any(secret in found.stdout for secret in served.tokens.values())
     assert "the-curator" in invoke("token", "list", served.file).stdout
 
