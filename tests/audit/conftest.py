@@ -9,9 +9,7 @@ import pytest
 from streamgauge.runtime.part_runs import EventPartRun
 from streamgauge.sources.file import WholeFile
 
-Leak = Callable[
-    [EventPartRun, Any, int, int, Any], Any
-]  # run, tally, first tick, ticks, honest estimates
+Leak = Callable[[EventPartRun, Any, int, int, Any], Any]  # run, tally, first tick, ticks, honest estimates
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def check_bound(statistic: Any, saved: list[int], widths: tuple[int, ...]) -> No
 
 
 def check_counter(claim: Any, ticks: int) -> None:
-    statistic = SimpleNamespace(counter=claim, horizon=claim.horizon, channels=1)
+    statistic = SimpleNamespace(counter=claim, memory_numbers=claim.memory(), horizon=claim.horizon, channels=1)
     check_bound(statistic, [counted(claim, width, ticks) for width in WIDTHS], WIDTHS)
 
 
@@ -62,7 +62,8 @@ def test_no_adaptive_counter_takes_more_bytes_than_predicted(case: adaptive_cata
         if "hierarchy" not in dict(case.settings):
             check_counter(claim, horizon)
             continue
-        bound = max_run_bytes(SimpleNamespace(counter=claim, horizon=horizon), case.width, case.width)
+        statistic = SimpleNamespace(counter=claim, memory_numbers=claim.memory(), horizon=horizon)
+        bound = max_run_bytes(statistic, case.width, case.width)
         assert counted(claim, case.width, horizon) <= bound + FIXED_BYTES
 
 

@@ -218,6 +218,7 @@ def _build_table(findings: list[Finding], has_plot: bool) -> Table:
 def draw_bar(verdict: Verdict) -> str:
     """Draw measured over claimed, on one scale for all findings, with marks for the claim and the exact loss.
 
+    >>> from streamgauge.audit.exact.worst_case import WorstCase
     >>> draw_bar(Verdict("a", Pure(1), WorstCase((1,), 1.5))).rstrip()
     '                    |         v'
     """
