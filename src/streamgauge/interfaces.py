@@ -145,7 +145,7 @@ class StreamingSource(Protocol):
 
         A round begins with the first `read` after `commit`, `resume` or an end. A due tick closes at the end of a
         round. An empty poll is not the end: compare with the log's end offset. While it is False and `read` returns
-        None, the records exist and have not arrived: the run waits a moment and reads again, and ticks stay open.
+        None, the records exist and have not arrived: the run reads again at once, and ticks stay open.
         """
         ...
 
@@ -167,7 +167,10 @@ class StreamingSource(Protocol):
         """Wait for the header that every record depends on. Do nothing if there is none."""
 
     def read(self) -> Block | None:
-        """Return available records, at most 16 MiB, or None. Never wait.
+        """Return available records, at most 16 MiB, or None.
+
+        Never wait if there are none. Wait at most 50 ms for records that exist and have not arrived, as a poll with a
+        timeout does.
 
         Raises:
             SourceError: If the source cannot be read. A source that is away for a moment may return None instead,

@@ -155,8 +155,6 @@ class LiveRun:
                 self._add(block, allowed)
             if self.is_paused or self.source.at_end:
                 break
-            if block is None:  # records exist that have not arrived
-                self.clock.sleep(WAITER_POLL_MICROSECONDS)
         if self.is_closing and not self.has_input and not self._is_stopping:
             self.pad_work()
         changed = self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
