@@ -12,7 +12,7 @@ START, SECOND = 7_000, 10**6
 
 
 @pytest.mark.parametrize("every", [SECOND // 4, SECOND, 3 * SECOND // 2, 10 * SECOND])
-def test_turns_are_a_while_apart_and_received_of_a_whole_delay_after_they_begin(every: int) -> None:
+def test_batches_are_apart_and_visible_a_whole_delay_later(every: int) -> None:
     gathering = CommandSchedule(PublishSchedule(START, every))
     requested = range(START, START + 30 * SECOND, SECOND // 7)
     begun = sorted({gathering.find_start_time(moment) for moment in requested})
