@@ -27,6 +27,7 @@ from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, w
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.verdict import Verdict
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.engines.duckdb import aggregation
@@ -98,9 +99,20 @@ def test_only_releases_that_are_not_computed_are_attacked_if_that_is_requested(t
     words = {"name": "words", "sql": "SELECT k, COUNT(*) FROM v GROUP BY k", "delta": 1e-6, "epsilon": "1/10"}
     budget, columns = {"epsilon": 9, "delta": 1e-5}, {"g": {"values": ["a", "b"]}, "k": {"max_groups": 5}}
     file = file_of(tmp_path, COUNTS, words, budget=budget, columns=columns)
+    progress: list[object] = []
     counts, *attacked = audit_pipeline(
-        file, ticks=1, runs=100, check_interruptions=False, attack_computed=False, noise=InsecureNoise(33)
+        file,
+        ticks=1,
+        runs=100,
+        check_interruptions=False,
+        attack_computed=False,
+        noise=InsecureNoise(33),
+        watch=lambda *run: progress.append(run),
+        on_computed=progress.append,
     )
+    assert progress[0] == counts  # before any run
+    assert [each for each in progress if isinstance(each, Verdict)] == [counts]
+    assert len(progress) > 1
     assert (counts.exact, counts.measurement) == (pytest.approx(1), None)
     assert not counts.is_condemned
     assert len(attacked) == 2

@@ -135,6 +135,7 @@ def audit_file(
         attack_computed=attack_computed,
         confidence=confidence,
         watch=waiting.update_subject,
+        on_computed=waiting.print_computed,
     )
     return build_report(verdicts, confidence, perf_counter() - begun)
 

@@ -39,7 +39,7 @@ horizon, `exact_in_run` the loss in the ticks that were run, the most that an ex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -192,27 +192,33 @@ def audit_pipeline(
     attack_computed: bool = True,
     confidence: float = DEFAULT_CONFIDENCE,
     watch: PipelineProgressCallback = ignore_progress,
+    on_computed: Callable[[Verdict], None] = ignore_progress,
     noise: Noise | None = None,
     create_folder: Callable[[], AbstractContextManager[Path]] = create_private_folder,
 ) -> list[Verdict]:
     """Audit a file: each release, all of them and, with `check_interruptions`, interrupted and single runs.
 
     With probability `confidence` no bound is above the truth. By default 3 ticks are run, or 4 if a unit may be in as
-    many. If `attack_computed` is False, a release whose loss is computed exactly is not attacked.
+    many. If `attack_computed` is False, a release whose loss is computed exactly is not attacked:
+    `on_computed` gets its verdict before the first run.
     """
     columns, file = audit_columns(file), drop_reports(file)
+    for verdict in columns:
+        on_computed(verdict)
     if columns and not file.releases:
         return columns
     with create_folder() as folder:
         loss = compute_charge(file, folder)
         default = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
         trial = PipelineTrial.from_file(file, ticks or default, folder)
+        share = split_confidence(confidence, len(file.releases) + 4)
+        judge = PipelineAuditor(trial, loss, runs or default_runs(trial), share, watch, noise, attack_computed)
+        for verdict in judge.compute_verdicts():
+            on_computed(verdict)
         pairs = trial.list_pairs()
         comparison = TrialComparison.from_trial(
             trial, pairs, with_interruptions=check_interruptions, watch=partial(watch, "run by run")
         )
-        share = split_confidence(confidence, len(file.releases) + 4)
-        judge = PipelineAuditor(trial, loss, runs or default_runs(trial), share, watch, noise, attack_computed)
         found = list(judge.audit_releases(comparison.attack_pairs))
         if check_interruptions and found and trial.ticks > 1:
             found.append(judge.audit_interruptions(comparison.attack_pairs[:1]))
@@ -242,23 +248,35 @@ class PipelineAuditor:
         """Audit each release, and all of them if there are several."""
         if not pairs:
             return
-        bank, plans = cache(lambda: self._build_bank(pairs, self.runs, None)), self.trial.plans
-        for plan in plans:
-            title = f"{self.trial.file.path.name}: {plan.name}"
-            few = PAIRS_PER_RELEASE if len(plans) > 1 else None
-            yield self._audit_release(title, [plan], build_claim(plan), bank, few)
-        if len(plans) > 1:
-            yield self._audit_release(self.trial.file.path.name, plans, self.loss, bank, None)
+        bank = cache(lambda: self._build_bank(pairs, self.runs, None))
+        for plans, verdict in self._computed:
+            if self._is_final(verdict):
+                yield verdict
+                continue
+            max_pairs = PAIRS_PER_RELEASE if len(plans) < len(self.trial.plans) else None
+            subject = build_pipeline_subject(verdict.subject, plans, verdict.loss, bank(), max_pairs)
+            yield replace(verdict, measurement=self._measure(subject, self.runs))
 
-    def _audit_release(
-        self, title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: Callable[[], RunBank], max_pairs: int | None
-    ) -> Verdict:
+    def compute_verdicts(self) -> list[Verdict]:
+        """Return the verdicts that need no run."""
+        return [verdict for _, verdict in self._computed if self._is_final(verdict)]
+
+    def _is_final(self, verdict: Verdict) -> bool:
+        return not self.attack_computed and verdict.exact is not None
+
+    @cached_property
+    def _computed(self) -> list[tuple[Sequence[ReleasePlan], Verdict]]:
+        """Each release and, if there are several, all of them, with the computed loss."""
+        name, plans = self.trial.file.path.name, self.trial.plans
+        found = [self._compute_loss(f"{name}: {plan.name}", [plan], build_claim(plan)) for plan in plans]
+        return [*found, self._compute_loss(name, plans, self.loss)] if len(plans) > 1 else found
+
+    def _compute_loss(
+        self, title: str, plans: Sequence[ReleasePlan], claim: Loss
+    ) -> tuple[Sequence[ReleasePlan], Verdict]:
         worst = compute_worst_loss(plans, compute_horizon(plans), claim)
         in_run = compute_worst_loss(plans, self.trial.ticks, claim)
-        measured = None
-        if self.attack_computed or worst is None or not worst.is_decided:
-            measured = self._measure(build_pipeline_subject(title, plans, claim, bank(), max_pairs), self.runs)
-        return Verdict(title, claim, worst, measured, exact_in_run=None if in_run is None else float(in_run.amount))
+        return plans, Verdict(title, claim, worst, exact_in_run=None if in_run is None else float(in_run.amount))
 
     def audit_interruptions(self, pairs: Sequence[Pair]) -> Verdict:
         """Audit runs that published, were killed and resumed."""

@@ -139,6 +139,10 @@ class AuditProgress:
         )
         self._print_line(f"{title}, {done:,} of {total:,} runs")
 
+    def print_computed(self, verdict: Verdict) -> None:
+        """Print a verdict that needs no run."""
+        stderr().print(f"computed: {escape_controls(str(verdict))}", markup=False, soft_wrap=True)
+
     def _print_line(self, text: str) -> None:
         """Print a line at intervals if there is no bar."""
         now = self._clock()
