@@ -167,7 +167,22 @@ class Endless(FollowedFile):
     at_end = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]
 
 
-@pytest.mark.parametrize("kind", [Forgetful, Lagging, Hasty, Torn, Poisoned, Endless])
+class GroupOffset(FollowedFile):
+    """Resumes after the last `commit` that it got, as a consumer group does."""
+
+    def __init__(self, path: Path, *, has_header: bool) -> None:
+        super().__init__(path, has_header=has_header)
+        self.offset_file = Path(f"{path}.offset")
+
+    def commit(self, closed_until: int) -> None:
+        super().commit(closed_until)
+        self.offset_file.write_bytes(self.position())
+
+    def resume(self, position: bytes | None) -> None:
+        super().resume(self.offset_file.read_bytes() if self.offset_file.exists() else None)
+
+
+@pytest.mark.parametrize("kind", [Forgetful, Lagging, Hasty, Torn, Poisoned, Endless, GroupOffset])
 def test_broken_sources_are_caught(tmp_path: Path, kind: type[FollowedFile]) -> None:
     with pytest.raises(AssertionError):
         check_streaming_source(follow(tmp_path / "v.jsonl", kind), Feed(tmp_path / "v.jsonl"))
