@@ -14,10 +14,10 @@ from rich.text import Text
 
 from streamgauge.cli.console import add_row, build_table, print_heading, stdout
 from streamgauge.cli.demo.clinic import ClinicArray, draw_uniform
-from streamgauge.cli.views.releases import format_rounded
 from streamgauge.localdp import Frequencies, HadamardCountMeanSketch
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
+from streamgauge.releases.tables import format_rounded
 
 EmojiIndexes = npt.NDArray[np.intp]
 
