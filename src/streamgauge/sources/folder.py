@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from threading import Event as Flag
-from typing import Any, Protocol
+from typing import Any
 
 from streamgauge.config.settings import Stream
 from streamgauge.records.blocks import Block
@@ -25,20 +25,12 @@ from streamgauge.sources.paths import list_names
 END_OFFSET = -1  # the offset after the last block
 
 
-class _BlockFile(Protocol):
-    """File whose blocks are the same on each reading."""
-
-    def header(self) -> tuple[str, ...] | None: ...
-
-    def blocks(self) -> Iterator[Block]: ...
-
-
 class CompleteFile:
     """Complete file with its blocks and a read position."""
 
     is_complete = True
 
-    def __init__(self, path: Path, file: _BlockFile) -> None:
+    def __init__(self, path: Path, file: ParquetFile | WholeFile) -> None:
         self._path = path
         self._fingerprint = compute_fingerprint(path)
         self.header = file.header()
@@ -81,32 +73,7 @@ class CompleteFile:
         self._blocks = iter(())
 
 
-class _FolderFile(Protocol):
-    """File of the folder that is being read."""
-
-    is_complete: bool
-
-    @property
-    def is_finished(self) -> bool: ...
-
-    @property
-    def header(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def at_end(self) -> bool: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    def read(self) -> Block | None: ...
-
-    def finish(self) -> None: ...
-
-    def prefix_digest(self) -> str: ...
-
-    def resume_at(self, offset: int, before: str) -> None: ...
-
-    def close(self) -> None: ...
+FolderFile = CompleteFile | GrowingFile
 
 
 class LiveFolder:
@@ -123,7 +90,7 @@ class LiveFolder:
         self._finished_names: set[str] = set()
         self._saved_offsets: dict[str, dict[str, Any]] = {}  # offsets at which files resume
         self._name = ""
-        self._file: _FolderFile | None = None
+        self._file: FolderFile | None = None
         self.at_end = False
 
     @property
@@ -225,7 +192,7 @@ class LiveFolder:
             self._file.resume_at(**self._saved_offsets.pop(name))
         return True
 
-    def _open_reader(self, path: Path) -> _FolderFile:
+    def _open_reader(self, path: Path) -> FolderFile:
         stream, has_header = self._stream, self._stream.format == "csv"
         if stream.format == "parquet":
             return CompleteFile(path, ParquetFile(path, stream))
@@ -234,5 +201,5 @@ class LiveFolder:
         return GrowingFile(path, has_header=has_header)
 
 
-def _to_position(file: _FolderFile) -> dict[str, Any]:
+def _to_position(file: FolderFile) -> dict[str, Any]:
     return {"offset": file.offset, "before": file.prefix_digest()}
