@@ -165,6 +165,7 @@ class StreamingSource(Protocol):
 
     def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
         """Wait for the header that every record depends on. Do nothing if there is none."""
+        return
 
     def read(self) -> Block | None:
         """Return available records, at most 16 MiB, or None.
@@ -195,12 +196,15 @@ class StreamingSource(Protocol):
 
         Ticks that end by `closed_until`, in microseconds since 1970, are closed.
         """
+        return
 
     def pause(self) -> None:
         """Read nothing until the next `resume`; reject senders that wait."""
+        return
 
     def close(self) -> None:
         """Release connections and files."""
+        return
 
 
 class UserMemory(Protocol):

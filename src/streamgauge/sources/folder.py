@@ -8,12 +8,12 @@ can resume at any of its blocks.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event as Flag
 from typing import Any
 
 from streamgauge.config.settings import Stream
+from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError
@@ -76,12 +76,11 @@ class CompleteFile:
 FolderFile = CompleteFile | GrowingFile
 
 
-class LiveFolder:
+class LiveFolder(StreamingSource):
     """All files of a folder, present and future."""
 
     replayable = True
-    has_waiters = False  # no writer of files waits for a commit
-    is_exhausted = False
+    at_end = False
 
     def __init__(self, folder: Path, stream: Stream) -> None:
         self._folder = folder
@@ -91,7 +90,6 @@ class LiveFolder:
         self._saved_offsets: dict[str, dict[str, Any]] = {}  # offsets at which files resume
         self._name = ""
         self._file: FolderFile | None = None
-        self.at_end = False
 
     @property
     def header(self) -> tuple[str, ...] | None:
@@ -106,9 +104,6 @@ class LiveFolder:
             found = read_growing_schema(path) if grows else read_schema(path, self._stream)
             if found is not None:
                 yield found
-
-    def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
-        """Do nothing: a block comes after its header."""
 
     def read(self) -> Block | None:
         self._names = list_names(self._folder, self._stream)
@@ -125,7 +120,9 @@ class LiveFolder:
             at[self._name] = _to_position(self._file)
         return json.dumps({"source": "folder", "done": sorted(self._finished_names), "at": at}).encode()
 
-    def seek(self, position: bytes) -> None:
+    def resume(self, position: bytes | None) -> None:
+        if position is None:
+            return
         saved = json.loads(position)
         self.close()
         self._finished_names, self._saved_offsets = set(saved["done"]), saved["at"]
@@ -133,16 +130,6 @@ class LiveFolder:
             if not (self._folder / name).is_file():
                 rule = "a file of a live folder must stay until it was read"
                 raise SourceError(f"{rule}, got no {self._folder / name}; put it back", "lost")
-
-    def resume(self, position: bytes | None) -> None:
-        if position is not None:
-            self.seek(position)
-
-    def commit(self, closed_until: int) -> None:
-        """Do nothing: no sender waits."""
-
-    def pause(self) -> None:
-        """Do nothing: no sender waits."""
 
     def close(self) -> None:
         if self._file is not None:
