@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config import endpoints
-from streamgauge.config.endpoints import Format, Mode, OptionsCheck
 from streamgauge.config.settings import Lookup, PipelineFile, SinkSettings, Stream
 from streamgauge.records.blocks import Block, DroppedRecord
 from streamgauge.records.source_schema import SourceSchema
@@ -323,7 +322,7 @@ class SourceRequest:
 
 
 @dataclass(frozen=True)
-class SourceKind:
+class SourceKind(endpoints.SourceFacts):
     """Kind of source: its factories and public facts (`config.endpoints.SourceFacts` explains each).
 
     A source that can be read again cannot support pan_private: the open tick would count its records twice.
@@ -331,17 +330,6 @@ class SourceKind:
 
     open_streaming: Callable[[SourceRequest], StreamingSource] | None = None
     open_batch: Callable[[SourceRequest], BatchSource] | None = None
-    modes: tuple[Mode, ...] = ("streaming",)
-    default_mode: Mode | None = "streaming"
-    formats: tuple[Format, ...] = ("jsonl",)
-    is_path: bool = False
-    is_replayable: bool = True
-    is_console: bool = False
-    needs_server: bool = False
-    has_reports: bool = False
-    supports_pan_private: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
     def __post_init__(self) -> None:
         if self.supports_pan_private and self.is_replayable:
@@ -369,14 +357,10 @@ class SinkRequest:
 
 
 @dataclass(frozen=True)
-class SinkKind:
+class SinkKind(endpoints.SinkFacts):
     """Kind of sink. `open` has no effect on the destination until `resume`."""
 
     open: Callable[[SinkRequest], Sink]
-    is_path: bool = False
-    is_console: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -393,13 +377,10 @@ class EngineRequest:
 
 
 @dataclass(frozen=True)
-class EngineKind:
+class EngineKind(endpoints.EngineFacts):
     """Kind of engine."""
 
     open: Callable[[EngineRequest], Engine]
-    supports_pan_private: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
 
 SOURCES = cast("Registry[SourceKind]", endpoints.SOURCES)
