@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, cast
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config import endpoints
-from streamgauge.config.endpoints import Format, Mode, OptionsCheck
 from streamgauge.config.settings import Lookup, PipelineFile, SinkSettings, Stream
 from streamgauge.records.blocks import Block, DroppedRecord
 from streamgauge.records.source_schema import SourceSchema
@@ -165,6 +164,7 @@ class StreamingSource(Protocol):
 
     def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
         """Wait for the header that every record depends on. Do nothing if there is none."""
+        return
 
     def read(self) -> Block | None:
         """Return available records, at most 16 MiB, or None.
@@ -195,12 +195,15 @@ class StreamingSource(Protocol):
 
         Ticks that end by `closed_until`, in microseconds since 1970, are closed.
         """
+        return
 
     def pause(self) -> None:
         """Read nothing until the next `resume`; reject senders that wait."""
+        return
 
     def close(self) -> None:
         """Release connections and files."""
+        return
 
 
 class UserMemory(Protocol):
@@ -319,7 +322,7 @@ class SourceRequest:
 
 
 @dataclass(frozen=True)
-class SourceKind:
+class SourceKind(endpoints.SourceFacts):
     """Kind of source: its factories and public facts (`config.endpoints.SourceFacts` explains each).
 
     A source that can be read again cannot support pan_private: the open tick would count its records twice.
@@ -327,17 +330,6 @@ class SourceKind:
 
     open_streaming: Callable[[SourceRequest], StreamingSource] | None = None
     open_batch: Callable[[SourceRequest], BatchSource] | None = None
-    modes: tuple[Mode, ...] = ("streaming",)
-    default_mode: Mode | None = "streaming"
-    formats: tuple[Format, ...] = ("jsonl",)
-    is_path: bool = False
-    is_replayable: bool = True
-    is_console: bool = False
-    needs_server: bool = False
-    has_reports: bool = False
-    supports_pan_private: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
     def __post_init__(self) -> None:
         if self.supports_pan_private and self.is_replayable:
@@ -365,14 +357,10 @@ class SinkRequest:
 
 
 @dataclass(frozen=True)
-class SinkKind:
+class SinkKind(endpoints.SinkFacts):
     """Kind of sink. `open` has no effect on the destination until `resume`."""
 
     open: Callable[[SinkRequest], Sink]
-    is_path: bool = False
-    is_console: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
 
 @dataclass(frozen=True)
@@ -389,13 +377,10 @@ class EngineRequest:
 
 
 @dataclass(frozen=True)
-class EngineKind:
+class EngineKind(endpoints.EngineFacts):
     """Kind of engine."""
 
     open: Callable[[EngineRequest], Engine]
-    supports_pan_private: bool = False
-    option_keys: tuple[str, ...] = ()
-    check_options: OptionsCheck | None = None
 
 
 SOURCES = cast("Registry[SourceKind]", endpoints.SOURCES)

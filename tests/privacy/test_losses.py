@@ -155,8 +155,8 @@ def test_calibrated_noise_keeps_exactly_the_loss(amount: Fraction, move: int) ->
     gaussian = Zcdp(amount).calibrate(l1=move, l2_squared=move**2)
     assert isinstance(laplace, DiscreteLaplace)
     assert isinstance(gaussian, DiscreteGaussian)
-    assert Pure.from_laplace(l1=move, scale=laplace.scale) == Pure(amount)
-    assert Zcdp.from_gaussian(l2_squared=move**2, parameter=gaussian.parameter) == Zcdp(amount)
+    assert Pure(move / laplace.scale) == Pure(amount)
+    assert Zcdp(move**2 / (2 * gaussian.parameter)) == Zcdp(amount)
 
 
 def test_an_approximate_loss_is_calibrated_through_zcdp() -> None:

@@ -84,7 +84,7 @@ def test_what_is_refused_before_it_is_put_was_not_accepted_for_certain(
     reply = asyncio.run(sent(made, source))
     error = reply.json()["error"]
     assert (reply.status_code, error["code"], error["accepted"]) == (status, code, False)
-    assert made.runner.inbox.batch_count == 0
+    assert made.runner.inbox.totals[0] == 0
 
 
 def nothing(made: House) -> None:
@@ -115,7 +115,7 @@ def test_what_was_put_and_is_not_acknowledged_may_be_accepted_unless_no_one_read
 
     async def waited() -> Any:
         posted = asyncio.create_task(sent(made, source))
-        while not made.runner.inbox.batch_count:
+        while not made.runner.inbox.totals[0]:
             await asyncio.sleep(0.001)
         act(made)
         return await posted

@@ -154,7 +154,7 @@ def test_who_posts_while_nothing_is_read_is_shown_whether_that_is_before_the_sta
         if not waiting:
             inbox.pause()
         sent = asyncio.create_task(made.client("curator").send("POST", "/api/events", content=VISIT, headers=BATCH))
-        while waiting and not inbox.batch_count:
+        while waiting and not inbox.totals[0]:
             await asyncio.sleep(0.001)
         inbox.pause()
         return await sent
@@ -210,7 +210,7 @@ def test_who_waits_as_the_last_release_ends_is_shown_at_once() -> None:
     ticket = inbox.put("k", b"{}\n")
     inbox.pause()
     assert isinstance(ticket.done.exception(timeout=0), InboxPausedError)
-    assert (inbox.waiting_bytes, inbox.find_status("k")) == (0, "unknown")
+    assert (inbox.totals[1], inbox.find_status("k")) == (0, "unknown")
     inbox.resume(None)
     again = inbox.put("k", b"{}\n")
     assert inbox.read() is not None
@@ -255,7 +255,7 @@ def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(tmp_path: P
 
     async def stopped() -> Any:
         sent = asyncio.create_task(made.client().send("POST", "/api/reports", content=message(made, 1)))
-        while not inbox.batch_count:
+        while not inbox.totals[0]:
             await asyncio.sleep(0.001)
         made.runner.event_buffer.state = "stopping"
         return await sent

@@ -41,7 +41,7 @@ def restarted(live, path, **settings):
     position = live.position()
     live.close()
     again = follow(path, **settings)
-    again.seek(position)
+    again.resume(position)
     return again
 
 
@@ -198,7 +198,7 @@ def test_a_truncated_file_is_refused_even_if_it_has_grown_again(path, then, down
         live.close()
         live = follow(path)
     with pytest.raises(SourceError, match=r"a followed file must only ever grow .*never by copying") as refused:
-        live.seek(position) if down else live.read()
+        live.resume(position) if down else live.read()
     assert "secret" not in str(refused.value)
     assert "\n" not in str(refused.value)
     live.close()
@@ -213,7 +213,7 @@ def test_a_file_that_is_gone_after_a_restart_is_refused(path):
     append(path, b"a\n")
     again = follow(path)
     with pytest.raises(SourceError, match="must still be there, under its name or a rotated one, got no such file"):
-        again.seek(position)
+        again.resume(position)
     live.close()
 
 

@@ -23,7 +23,7 @@ def restarted(live, folder, **settings):
     position = live.position()
     live.close()
     again = watch(folder, **settings)
-    again.seek(position)
+    again.resume(position)
     return again
 
 
@@ -131,12 +131,12 @@ def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
     live.close()
     path.write_bytes(b"other\n" * 5)
     again = watch(tmp_path)
-    again.seek(position)
+    again.resume(position)
     with pytest.raises(SourceError, match=r"must only ever grow .*a\.jsonl"):
         again.read()
     path.unlink()
     with pytest.raises(SourceError, match="a file of a live folder must stay until it was read, got no"):
-        watch(tmp_path).seek(position)
+        watch(tmp_path).resume(position)
 
 
 def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, monkeypatch):
@@ -149,7 +149,7 @@ def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, m
     position = live.position()
     path.write_bytes(gzip.compress(b"7654321\n" * 6))
     again = watch(tmp_path)
-    again.seek(position)
+    again.resume(position)
     with pytest.raises(SourceError, match="a file must stay as it is until it was read to its end"):
         again.read()
 

@@ -13,7 +13,7 @@ Privacy
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from typing import ClassVar, TypeVar
@@ -21,22 +21,19 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from streamgauge.adaptive.estimate import AdaptiveRelease, ErrorBound, combine_releases
-from streamgauge.continual.mechanism import Mechanism, TickState
-from streamgauge.continual.validation import Bound
+from streamgauge.continual.mechanism import Mechanism, Settings, TickState
 from streamgauge.noise import Ints, Noise
-from streamgauge.privacy import Event, Loss, Pure, Unit
+from streamgauge.privacy import Loss, Pure
 from streamgauge.privacy.rationals import Number
 
 S = TypeVar("S", bound=TickState)
 
 
 @dataclass(frozen=True)
-class AdaptiveMechanism(Mechanism[S, AdaptiveRelease]):
+class AdaptiveMechanism(Settings, Mechanism[S, AdaptiveRelease]):
     """A mechanism that adapts to its data.
 
     `start` it, `step` or `feed` it, read its releases.
-
-    It has the settings that all of them share. A mechanism's own settings are in its file.
     """
 
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure,)
@@ -44,12 +41,6 @@ class AdaptiveMechanism(Mechanism[S, AdaptiveRelease]):
     ERROR_DEPENDS_ON: ClassVar[str]  # in words that a plan can print
     WINDOWS: ClassVar[tuple[str, ...]]  # the kinds of window that it answers: "each", "sliding", "running"
     HAS_JOINT_GROUPS: ClassVar[bool] = False  # True if groups are decided on together: none can be added later
-    loss: Loss
-    _: KW_ONLY
-    horizon: int | None = None
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
 
     @property
     def max_unit_steps(self) -> int:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from streamgauge.cli.arguments import JsonOutput, build_switch
+from streamgauge.cli.arguments import JsonOutput, build_switch, read_pipeline
 from streamgauge.cli.errors import EXIT_CLAIM_BROKEN, BadArgumentError, raise_bad_argument
 
 if TYPE_CHECKING:
@@ -125,7 +125,6 @@ def audit_file(
 
     from streamgauge.audit.pipeline.audit import audit_pipeline
     from streamgauge.audit.report import build_report
-    from streamgauge.config.pipeline_file import read_pipeline
 
     begun, file = perf_counter(), read_pipeline(path)
     verdicts = audit_pipeline(

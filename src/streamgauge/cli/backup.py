@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.arguments import PipelinePath, read_pipeline
 from streamgauge.cli.console import stderr
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A folder that does not exist yet.")]
@@ -20,7 +20,6 @@ def backup(file: PipelinePath, folder: Folder) -> None:
 
     Example: `streamgauge backup clinic.toml /mnt/backup/clinic-monday`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.store.backup import backup as copied
     from streamgauge.store.drivers import find_driver
 

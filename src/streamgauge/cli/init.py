@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import SOURCE_HELP
+from streamgauge.cli.arguments import SOURCE_HELP, read_pipeline
 from streamgauge.cli.console import stderr
 from streamgauge.cli.errors import raise_bad_argument
 
@@ -26,7 +26,6 @@ def init(source: Source, output: Output = None) -> None:
 
     Example: `streamgauge init visits.jsonl`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.runtime.draft.draft import draft
 
     file = output or choose_output(source)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgauge.cli.arguments import JsonOutput, build_switch
+from streamgauge.cli.arguments import JsonOutput, build_switch, read_pipeline
 from streamgauge.cli.console import add_row, build_cell, build_table, print_heading, print_json, stderr, stdout
 from streamgauge.cli.errors import raise_bad_argument
 
@@ -69,7 +69,6 @@ def intrude(
 
 def _rehearse(file: Path | None, json: bool) -> None:
     """Print a rehearsal; check the file if one is named."""
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.panprivate.intrusion_demo import run_intrusion_demo
 
     if file is not None:
@@ -82,7 +81,6 @@ def _rehearse(file: Path | None, json: bool) -> None:
 
 
 def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.runtime.intrusion.intrude import check_intrusion
     from streamgauge.runtime.intrusion.intrude import intrude as intruded
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.arguments import PipelinePath, read_pipeline
 from streamgauge.cli.console import stderr
 from streamgauge.cli.errors import raise_bad_argument
 
@@ -45,7 +45,6 @@ def rotate(file: PipelinePath, new_key: NewKey) -> None:
 
     Example: `streamgauge key rotate clinic.toml --new-key file:~/keys/clinic-2.key`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.store.backup import rotate as rotated
     from streamgauge.store.drivers import find_driver
     from streamgauge.store.errors import StoreNotFoundError

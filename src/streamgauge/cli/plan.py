@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from streamgauge.cli.arguments import JsonOutput, PipelinePath
+from streamgauge.cli.arguments import JsonOutput, PipelinePath, read_pipeline
 from streamgauge.cli.console import build_cell, print_json, stdout
 from streamgauge.cli.errors import EXIT_REFUSED
 
@@ -30,8 +30,6 @@ def plan(file: PipelinePath, json: JsonOutput = False) -> None:
 
     Example: `streamgauge plan clinic.toml`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.runtime.plan.plan import plan_pipeline
 

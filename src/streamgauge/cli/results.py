@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import JsonOutput, PipelinePath, build_switch
+from streamgauge.cli.arguments import JsonOutput, PipelinePath, build_switch, read_pipeline
 from streamgauge.cli.console import print_json, stderr, stdout
 from streamgauge.cli.errors import raise_bad_argument
 
@@ -46,8 +46,6 @@ def releases(file: PipelinePath, name: Name = None, last: TrendTicks = 60) -> No
 
     Example: `streamgauge releases clinic.toml fever_by_region --last 28`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.cli.views.export import StoredReleases
     from streamgauge.cli.views.releases import show_releases
@@ -72,8 +70,6 @@ def plot(file: PipelinePath, output: PlotOutput, release: NameOption = None) -> 
     """
     if output.suffix not in (".html", ".png"):
         raise_bad_argument("--output", "a file that ends with .html or .png", output)
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.cli.views.export import StoredReleases
     from streamgauge.cli.views.plot import plot_html, plot_png
@@ -111,8 +107,6 @@ def export(  # noqa: PLR0917 - the options of a command
         raise_bad_argument("--output", "a new file", f"{output}, which exists: --force writes over a file")
     if shape is not None and output.suffix != ".csv":
         raise_bad_argument("--shape", "left out unless --output ends with .csv", shape.value)
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.cli.views.export import StoredReleases, write_releases
     from streamgauge.runtime.format import plural
@@ -133,8 +127,6 @@ def ledger(file: PipelinePath, json: JsonOutput = False) -> None:
 
     Example: `streamgauge ledger clinic.toml`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.cli.views.ledger import show_ledger
     from streamgauge.runtime.ledger.render import ledger_log_as_json

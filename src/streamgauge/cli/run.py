@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from streamgauge.cli.arguments import PipelinePath, build_switch
+from streamgauge.cli.arguments import PipelinePath, build_switch, read_pipeline
 from streamgauge.cli.errors import EXIT_STOPPED, raise_bad_argument
 
 if TYPE_CHECKING:
@@ -81,8 +81,6 @@ def run(  # noqa: PLR0917 - the options of a command
         accept_clock=accept_clock,
         change_budget=change_budget,
     )
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.cli.runs.monitor import RunMonitor, handle_signals, select_end_options
     from streamgauge.runtime.pipeline import Pipeline

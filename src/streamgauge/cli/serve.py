@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import PipelinePath
+from streamgauge.cli.arguments import PipelinePath, read_pipeline
 from streamgauge.cli.errors import EXIT_STOPPED, raise_bad_argument
 from streamgauge.cli.run import (
     AcceptClock,
@@ -92,7 +92,6 @@ def serve(  # noqa: PLR0917 - the options of a command
         change_budget=change_budget,
     )
     proxies = parse_proxies(proxy)
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.optional import require_package
 
     checked = read_pipeline(file)

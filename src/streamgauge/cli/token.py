@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from streamgauge.cli.arguments import JsonOutput, PipelinePath
+from streamgauge.cli.arguments import JsonOutput, PipelinePath, read_pipeline
 from streamgauge.cli.console import add_row, build_table, print_json, stderr, stdout
 from streamgauge.cli.errors import raise_bad_argument
 
@@ -34,7 +34,6 @@ def create(file: PipelinePath, name: Name, role: Role, share: Share = None) -> N
 
     Example: `streamgauge token create clinic.toml ana --role analyst --share 1/4`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
     from streamgauge.config.rules import SHARE
 
     checked = read_pipeline(file)
@@ -66,8 +65,6 @@ def list_(file: PipelinePath, json: JsonOutput = False) -> None:
 
     Example: `streamgauge token list clinic.toml`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.releases.release import format_utc_time
     from streamgauge.server.http.tokens import Tokens
@@ -102,8 +99,6 @@ def revoke(file: PipelinePath, name: Name) -> None:
 
     Example: `streamgauge token revoke clinic.toml ana`
     """
-    from streamgauge.config.pipeline_file import read_pipeline
-
     checked = read_pipeline(file)
     from streamgauge.server.http.tokens import Tokens
 

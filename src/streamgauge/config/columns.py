@@ -267,17 +267,9 @@ def _parse_column(name: str, table: TomlTable) -> Column:
     return column
 
 
-def _parse_typed_column(name: str, table: TomlTable) -> Column:
-    return Column(name, table.get_required("type", TYPE))
-
-
 def _parse_hashed_column(name: str, table: TomlTable) -> Column:
     cells = table.get_required("hash_cells", build_int_rule(2, MAX_COUNT))
     return Column(name, hash_cells=cells, expected_distinct=table.get_optional("expected_distinct", build_int_rule(1)))
-
-
-def _parse_discovered_column(name: str, table: TomlTable) -> Column:
-    return Column(name, max_groups=table.get_required("max_groups", build_int_rule(1, MAX_COUNT)))
 
 
 def _parse_bounded_column(name: str, table: TomlTable) -> Column:
@@ -327,9 +319,11 @@ def _parse_labels(given: list[Any]) -> tuple[Kind, list[Any]]:
 
 
 _COLUMN_PARSERS: dict[str, Callable[[str, TomlTable], Column]] = {
-    "type": _parse_typed_column,
+    "type": lambda name, table: Column(name, table.get_required("type", TYPE)),
     "values": _parse_valued_column,
     "bounds": _parse_bounded_column,
     "hash_cells": _parse_hashed_column,
-    "max_groups": _parse_discovered_column,
+    "max_groups": lambda name, table: Column(
+        name, max_groups=table.get_required("max_groups", build_int_rule(1, MAX_COUNT))
+    ),
 }

@@ -19,7 +19,8 @@ give equal answers, so [engine] is not pinned either.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, Protocol
+from dataclasses import dataclass
+from typing import Any, Literal
 
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.rules import is_line
@@ -37,87 +38,46 @@ PLUGIN_KEYS, ENGINE_KEYS = ("allow",), ("kind", "options")
 URL_PATTERN = re.compile(r"([a-z][a-z0-9+.-]*)://")
 
 
-class KindFacts(Protocol):
+@dataclass(frozen=True, kw_only=True)
+class KindFacts:
     """Facts about every kind: its own settings."""
 
-    @property
-    def option_keys(self) -> tuple[str, ...]:
-        """Names of the settings in the kind's `options` table."""
-        ...
-
-    @property
-    def check_options(self) -> OptionsCheck | None:
-        """A function that raises ValueError for bad options, with the key first."""
-        ...
+    option_keys: tuple[str, ...] = ()  # names of the settings in the kind's `options` table
+    check_options: OptionsCheck | None = None  # raises ValueError for bad options, with the key first
 
 
-class SourceFacts(KindFacts, Protocol):
-    """Facts about a kind of source."""
+@dataclass(frozen=True, kw_only=True)
+class SourceFacts(KindFacts):
+    """Facts about a kind of source.
 
-    @property
-    def modes(self) -> tuple[Mode, ...]: ...
+    If `is_path` is True, `source` is a path. Its suffix then gives format and compression, and no sink may lie inside
+    it.
+    """
 
-    @property
-    def default_mode(self) -> Mode | None:
-        """Mode if the file names none; None if the file must name it."""
-        ...
-
-    @property
-    def formats(self) -> tuple[Format, ...]: ...
-
-    @property
-    def is_path(self) -> bool:
-        """True if `source` is a path.
-
-        Its suffix then gives format and compression, and no sink may lie inside it.
-        """
-        ...
-
-    @property
-    def is_replayable(self) -> bool:
-        """True if records can be read a second time."""
-        ...
-
-    @property
-    def is_console(self) -> bool:
-        """True if records come from standard input."""
-        ...
-
-    @property
-    def needs_server(self) -> bool:
-        """True if records are sent to the server."""
-        ...
-
-    @property
-    def has_reports(self) -> bool:
-        """True if records are reports that devices have made private."""
-        ...
-
-    @property
-    def supports_pan_private(self) -> bool:
-        """True if the source stores nothing of records that it has returned."""
-        ...
+    modes: tuple[Mode, ...] = ("streaming",)
+    default_mode: Mode | None = "streaming"  # mode if the file names none; None if the file must name it
+    formats: tuple[Format, ...] = ("jsonl",)
+    is_path: bool = False
+    is_replayable: bool = True  # True if records can be read a second time
+    is_console: bool = False  # True if records come from standard input
+    needs_server: bool = False  # True if records are sent to the server
+    has_reports: bool = False  # True if records are reports that devices have made private
+    supports_pan_private: bool = False  # True if the source stores nothing of records that it has returned
 
 
-class SinkFacts(KindFacts, Protocol):
+@dataclass(frozen=True, kw_only=True)
+class SinkFacts(KindFacts):
     """Facts about a kind of sink."""
 
-    @property
-    def is_path(self) -> bool: ...
-
-    @property
-    def is_console(self) -> bool:
-        """True if releases are printed."""
-        ...
+    is_path: bool = False
+    is_console: bool = False  # True if releases are printed
 
 
-class EngineFacts(KindFacts, Protocol):
+@dataclass(frozen=True, kw_only=True)
+class EngineFacts(KindFacts):
     """Facts about a kind of engine."""
 
-    @property
-    def supports_pan_private(self) -> bool:
-        """True if the engine stores nothing of the records of a block after it ends."""
-        ...
+    supports_pan_private: bool = False  # True if the engine stores nothing of the records of a block after it ends
 
 
 SOURCES: Registry[SourceFacts] = Registry(

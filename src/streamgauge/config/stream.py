@@ -393,7 +393,8 @@ def _parse_source(table: TomlTable, facts: SourceFacts) -> dict[str, Any]:
     source = table.get_required("source", PATH)
     mode_rule, format_rule = build_choice_rule(*facts.modes), build_choice_rule(*facts.formats)
     if facts.default_mode is None and "mode" not in table:
-        raise table.build_error("mode", f"{MODE_RULE.words} for {_describe_source(source)}")
+        described = "this source" if is_url(source) else "standard input"
+        raise table.build_error("mode", f"{MODE_RULE.words} for {described}")
     mode = table.get_optional("mode", mode_rule, facts.default_mode or facts.modes[0])
     known = find_format(source) if facts.is_path else None
     if known is None and len(facts.formats) == 1:
@@ -409,10 +410,6 @@ def _parse_source(table: TomlTable, facts: SourceFacts) -> dict[str, Any]:
         raise PipelineFileError(f'{table.key_path("format")} must be "jsonl" or "csv" for this source, got "{format}"')
     reports = parse_report_source(table) if facts.has_reports else {}
     return {"source": source, "mode": mode, "format": format, "compression": compression, **reports}
-
-
-def _describe_source(source: str) -> str:
-    return "this source" if is_url(source) else "standard input"
 
 
 def _parse_clock(table: TomlTable, tick: int, mode: str, facts: SourceFacts) -> dict[str, Any]:

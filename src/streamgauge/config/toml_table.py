@@ -174,14 +174,10 @@ def _format_item(value: Any) -> str:
     return text if len(text) <= MAX_SHOWN_CHARS else text[:MAX_SHOWN_CHARS] + "..."
 
 
-def _format_int(value: int) -> str:
-    return str(value) if value.bit_length() < 200 else "a number of very many digits"
-
-
 _FORMATTERS: dict[Any, Callable[[Any], str]] = {
     str: lambda v: quote_toml(v if len(v) <= MAX_SHOWN_CHARS else v[:MAX_SHOWN_CHARS] + "..."),
     bool: lambda v: str(v).lower(),
-    int: _format_int,
+    int: lambda v: str(v) if v.bit_length() < 200 else "a number of very many digits",
     date | time: lambda v: str(v.isoformat()),
     Mapping: lambda _: "a table",
     list | tuple: lambda _: "an array",

@@ -17,7 +17,7 @@ The implementation does the work.
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import sqrt
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -228,18 +228,13 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class BoundedSettings:
+class BoundedSettings(Settings):
     """The settings that mechanisms share, of those that need a horizon."""
 
-    loss: Loss
-    _: KW_ONLY
-    horizon: int
-    bound: Bound = 1
-    pan_private: bool = False
-    unit: Unit = Event()
+    horizon: int = field(kw_only=True)
 
 
-def shared_settings(claim: Settings | BoundedSettings) -> dict[str, Any]:
+def shared_settings(claim: Settings) -> dict[str, Any]:
     """Return the settings of a claim besides its loss, for its implementation."""
     return {name: getattr(claim, name) for name in ("horizon", "bound", "pan_private", "unit")}
 

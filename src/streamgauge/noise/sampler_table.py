@@ -40,7 +40,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from math import isqrt
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -95,23 +95,6 @@ POSITION_BITS = 24  # binary places of the fixed-point position inside a bucket
 MAX_PARAMETER = 1 << 54  # beyond it a bucket and its low bits would not fit 63 bits
 
 
-class Law(Protocol):
-    """A symmetric law on the integers with a rational exponent of constant second difference."""
-
-    def __hash__(self) -> int: ...
-
-    @property
-    def spread(self) -> int:
-        """The standard deviation, or so, rounded down."""
-        ...
-
-    def exponent(self, magnitude: int) -> Fraction: ...
-
-    def progress(self, part: Ints, start: Ints) -> Ints:
-        """Return the share of a bucket's rise in exponent after `part` of its width."""
-        ...
-
-
 @dataclass(frozen=True)
 class LaplaceLaw:
     """f(m) = m / scale."""
@@ -127,13 +110,14 @@ class LaplaceLaw:
 
     @property
     def spread(self) -> int:
+        """The standard deviation, or so, rounded down."""
         return int(self.scale)
 
     def exponent(self, magnitude: int) -> Fraction:
         return magnitude / self.scale
 
     def progress(self, part: Ints, start: Ints) -> Ints:
-        """rho = part: the exponent is linear."""
+        """Return the share of a bucket's rise in exponent after `part` of its width: rho = part, as it is linear."""
         return part
 
 
@@ -165,6 +149,7 @@ class GaussianLaw:
         return part * (part + start) // (start + (1 << POSITION_BITS))
 
 
+Law = LaplaceLaw | GaussianLaw  # symmetric, with a rational exponent of constant second difference
 MAX_SPREAD_BITS = 7  # the spread of a law is below 2^7 buckets
 NEGLIGIBLE_BITS = 24  # weights are followed down to 2^24 units of the precision at hand
 

@@ -117,11 +117,6 @@ class Pure:
         object.__setattr__(loss, "epsilon", parse_nonnegative(amount, "epsilon"))
         return loss
 
-    @classmethod
-    def from_laplace(cls, *, l1: Number, scale: Number) -> Self:
-        """Return the loss of discrete Laplace noise of this scale on a vector that moves by l1."""
-        return cls(parse_positive(l1, "l1") / parse_positive(scale, "scale"))
-
     @property
     def amount(self) -> Fraction:
         return self.epsilon
@@ -194,14 +189,6 @@ class Zcdp:
         loss = object.__new__(cls)
         object.__setattr__(loss, "rho", parse_nonnegative(amount, "rho"))
         return loss
-
-    @classmethod
-    def from_gaussian(cls, *, l2_squared: Number, parameter: Number) -> Self:
-        """Return the loss of Gaussian noise on a vector that moves so far.
-
-        The noise may be discrete.
-        """
-        return cls(parse_positive(l2_squared, "l2_squared") / (2 * parse_positive(parameter, "parameter")))
 
     @property
     def amount(self) -> Fraction:

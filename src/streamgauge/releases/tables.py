@@ -11,7 +11,7 @@ A notebook shows a small HTML table with error bars, without scripts. Every text
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from html import escape
-from math import floor, isfinite, log10
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,8 +95,6 @@ def to_polars_frame(releases: "Releases") -> Any:
 
 
 MAX_ROWS = 20
-
-
 CENTRE_TOLERANCE = 0.05
 
 
@@ -106,17 +104,16 @@ def format_estimate(value: float, low: float, high: float) -> str:
     If the number is not the centre of the interval, both ends are shown.
 
     >>> format_estimate(1234.5678, 1230.1, 1239.0356), format_estimate(12.0, 6.0, 18.0)
-    ('1234.6 ± 4.5', '12 ± 6')
+    ('1,234.6 ± 4.5', '12.0 ± 6.0')
     >>> format_estimate(0.0, 30.0, 42.0)
-    '0 (30 to 42)'
+    '0.0 (30.0 to 42.0)'
     """
     half = (high - low) / 2
     if not isfinite(value):
         return "unknown"
     if not isfinite(half):
-        return f"{value:.6g}"
-    digits = _count_digits(half if half > 0 else value)
-    shown, error, first, last = (f"{number:.{digits}f}" for number in (value, half, low, high))
+        return format_rounded(value, half)
+    shown, error, first, last = (format_rounded(number, half) for number in (value, half, low, high))
     return f"{shown} ± {error}" if is_centred(value, low, high) else f"{shown} ({first} to {last})"
 
 
@@ -125,11 +122,20 @@ def is_centred(value: float, low: float, high: float) -> bool:
     return abs(low + high - 2 * value) <= CENTRE_TOLERANCE * (high - low) / 2
 
 
-def _count_digits(number: float) -> int:
-    """Return the decimals that show two digits of a number, or 0 if they are zeros."""
-    if number == 0 or float(number).is_integer():
-        return 0
-    return min(12, max(0, 1 - floor(log10(abs(number)))))
+def format_rounded(value: float, scale: float) -> str:
+    """Return a number, to two digits of `scale`.
+
+    >>> format_rounded(1234.567, 4.5), format_rounded(1234.567, 0.012), format_rounded(float("nan"), 1.0)
+    ('1,234.6', '1,234.567', '?')
+    """
+    if not isfinite(value):
+        return "?"
+    if not isfinite(scale) or scale <= 0:
+        return f"{value:,.6g}"
+    places = 0
+    while scale < 9.95 and places < 6:
+        scale, places = scale * 10, places + 1
+    return f"{value:,.{places}f}"
 
 
 def render_table(shape: "ReleaseSchema", items: Sequence["TickRelease"]) -> str:

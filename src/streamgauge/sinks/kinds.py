@@ -27,18 +27,6 @@ def open_sink(settings: SinkSettings, base: Path, owner: str = "", shapes: Seque
     return kind.open(SinkRequest(settings, base, owner, shapes))
 
 
-def _open_json_file(request: SinkRequest) -> LineFile:
-    return LineFile(request.url, _find_path(request), JsonLines(), request.owner)
-
-
-def _open_csv_file(request: SinkRequest) -> LineFile:
-    return LineFile(request.url, _find_path(request), _build_csv(request), request.owner)
-
-
-def _open_parquet_folder(request: SinkRequest) -> ParquetParts:
-    return ParquetParts(request.url, _find_path(request), request.owner)
-
-
 def _open_standard_output(request: SinkRequest) -> StandardOutput:
     formats = {"jsonl": lambda _: JsonLines(), "csv": _build_csv}
     if request.settings.format not in formats:
@@ -60,7 +48,7 @@ def _build_csv(request: SinkRequest) -> LineFormat:
         raise SinkError(f"sink {request.url}: {refusal}", "columns") from None
 
 
-JSONL = SinkKind(_open_json_file, is_path=True)
-CSV = SinkKind(_open_csv_file, is_path=True)
-PARQUET = SinkKind(_open_parquet_folder, is_path=True)
+JSONL = SinkKind(lambda to: LineFile(to.url, _find_path(to), JsonLines(), to.owner), is_path=True)
+CSV = SinkKind(lambda to: LineFile(to.url, _find_path(to), _build_csv(to), to.owner), is_path=True)
+PARQUET = SinkKind(lambda to: ParquetParts(to.url, _find_path(to), to.owner), is_path=True)
 STANDARD_OUTPUT = SinkKind(_open_standard_output, is_console=True)

@@ -8,12 +8,12 @@ can resume at any of its blocks.
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Event as Flag
-from typing import Any, Protocol
+from typing import Any
 
 from streamgauge.config.settings import Stream
+from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError
@@ -25,20 +25,12 @@ from streamgauge.sources.paths import list_names
 END_OFFSET = -1  # the offset after the last block
 
 
-class _BlockFile(Protocol):
-    """File whose blocks are the same on each reading."""
-
-    def header(self) -> tuple[str, ...] | None: ...
-
-    def blocks(self) -> Iterator[Block]: ...
-
-
 class CompleteFile:
     """Complete file with its blocks and a read position."""
 
     is_complete = True
 
-    def __init__(self, path: Path, file: _BlockFile) -> None:
+    def __init__(self, path: Path, file: ParquetFile | WholeFile) -> None:
         self._path = path
         self._fingerprint = compute_fingerprint(path)
         self.header = file.header()
@@ -81,40 +73,14 @@ class CompleteFile:
         self._blocks = iter(())
 
 
-class _FolderFile(Protocol):
-    """File of the folder that is being read."""
-
-    is_complete: bool
-
-    @property
-    def is_finished(self) -> bool: ...
-
-    @property
-    def header(self) -> tuple[str, ...] | None: ...
-
-    @property
-    def at_end(self) -> bool: ...
-
-    @property
-    def offset(self) -> int: ...
-
-    def read(self) -> Block | None: ...
-
-    def finish(self) -> None: ...
-
-    def prefix_digest(self) -> str: ...
-
-    def resume_at(self, offset: int, before: str) -> None: ...
-
-    def close(self) -> None: ...
+FolderFile = CompleteFile | GrowingFile
 
 
-class LiveFolder:
+class LiveFolder(StreamingSource):
     """All files of a folder, present and future."""
 
     replayable = True
-    has_waiters = False  # no writer of files waits for a commit
-    is_exhausted = False
+    at_end = False
 
     def __init__(self, folder: Path, stream: Stream) -> None:
         self._folder = folder
@@ -123,8 +89,7 @@ class LiveFolder:
         self._finished_names: set[str] = set()
         self._saved_offsets: dict[str, dict[str, Any]] = {}  # offsets at which files resume
         self._name = ""
-        self._file: _FolderFile | None = None
-        self.at_end = False
+        self._file: FolderFile | None = None
 
     @property
     def header(self) -> tuple[str, ...] | None:
@@ -139,9 +104,6 @@ class LiveFolder:
             found = read_growing_schema(path) if grows else read_schema(path, self._stream)
             if found is not None:
                 yield found
-
-    def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
-        """Do nothing: a block comes after its header."""
 
     def read(self) -> Block | None:
         self._names = list_names(self._folder, self._stream)
@@ -158,7 +120,9 @@ class LiveFolder:
             at[self._name] = _to_position(self._file)
         return json.dumps({"source": "folder", "done": sorted(self._finished_names), "at": at}).encode()
 
-    def seek(self, position: bytes) -> None:
+    def resume(self, position: bytes | None) -> None:
+        if position is None:
+            return
         saved = json.loads(position)
         self.close()
         self._finished_names, self._saved_offsets = set(saved["done"]), saved["at"]
@@ -166,16 +130,6 @@ class LiveFolder:
             if not (self._folder / name).is_file():
                 rule = "a file of a live folder must stay until it was read"
                 raise SourceError(f"{rule}, got no {self._folder / name}; put it back", "lost")
-
-    def resume(self, position: bytes | None) -> None:
-        if position is not None:
-            self.seek(position)
-
-    def commit(self, closed_until: int) -> None:
-        """Do nothing: no sender waits."""
-
-    def pause(self) -> None:
-        """Do nothing: no sender waits."""
 
     def close(self) -> None:
         if self._file is not None:
@@ -225,7 +179,7 @@ class LiveFolder:
             self._file.resume_at(**self._saved_offsets.pop(name))
         return True
 
-    def _open_reader(self, path: Path) -> _FolderFile:
+    def _open_reader(self, path: Path) -> FolderFile:
         stream, has_header = self._stream, self._stream.format == "csv"
         if stream.format == "parquet":
             return CompleteFile(path, ParquetFile(path, stream))
@@ -234,5 +188,5 @@ class LiveFolder:
         return GrowingFile(path, has_header=has_header)
 
 
-def _to_position(file: _FolderFile) -> dict[str, Any]:
+def _to_position(file: FolderFile) -> dict[str, Any]:
     return {"offset": file.offset, "before": file.prefix_digest()}

@@ -28,7 +28,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice, takewhile
 from struct import Struct
-from threading import Event as Flag
 from threading import Lock
 from typing import Literal, Protocol
 
@@ -37,7 +36,6 @@ from streamgauge.config.settings import PipelineFile
 from streamgauge.interfaces import StreamingSource
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.records.blocks import Block, DroppedRecord
-from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.line_reader import BLOCK_BYTES, MAX_DROPPED_RECORDS, clean_batch
 
 MAX_KEYS = 2**16  # remembered keys
@@ -112,11 +110,10 @@ class _Batch:
     entry: bytes = b""  # entry of the position, once the batch was read
 
 
-class Inbox:
+class Inbox(StreamingSource):
     """Live source without replay. Any thread puts batches in, one thread reads them."""
 
     replayable = False
-    header = None
     is_durable = True  # true: a batch is durable when its sender is notified
 
     max_batches = MAX_KEYS
@@ -191,16 +188,6 @@ class Inbox:
         return "waiting" if self._find_pending(digest) else "unknown"
 
     @property
-    def batch_count(self) -> int:
-        """Number of accepted batches. Repeated ones count only if that must stay secret."""
-        return self._batch_count
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes of all batches that are not committed."""
-        return self._pending_bytes
-
-    @property
     def totals(self) -> tuple[int, int]:
         return self._batch_count, self._pending_bytes
 
@@ -231,13 +218,6 @@ class Inbox:
                 batch.entry = ENTRY_STRUCT.pack(batch.key, batch.records, self._now())
                 self._uncommitted[batch.key] = self._waiting.pop(batch.key)
         return self._build_block(batches) if batches else None
-
-    def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
-        """Do nothing: batches have no header."""
-
-    def schemas(self) -> tuple[SourceSchema, ...]:
-        """Return nothing: batches are JSON lines."""
-        return ()
 
     def position(self) -> bytes:
         """Return the keys of all batches that were read, padded with a few random digests."""

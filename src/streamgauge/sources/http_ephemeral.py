@@ -14,11 +14,10 @@ nothing of a batch that was read: no key, no number of batches or bytes, no posi
 
 from collections import deque
 from collections.abc import Callable
-from threading import Event as Flag
 from threading import Lock
 
+from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
-from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.http import (
     CLOSED_MESSAGE,
     BatchStatus,
@@ -30,11 +29,10 @@ from streamgauge.sources.http import (
 from streamgauge.sources.line_reader import BLOCK_BYTES, clean_batch
 
 
-class EphemeralInbox:
+class EphemeralInbox(StreamingSource):
     """Live source without replay. Any thread puts batches in, one thread reads them."""
 
     replayable = False
-    header = None
     is_durable = False
     totals = None  # a number of batches would be a memory of them
 
@@ -102,22 +100,12 @@ class EphemeralInbox:
             for _, ticket in taken:
                 resolve_ticket(ticket)
 
-    def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
-        """Do nothing: batches have no header."""
-
-    def schemas(self) -> tuple[SourceSchema, ...]:
-        """Return nothing: batches are JSON lines."""
-        return ()
-
     def position(self) -> bytes:
         return b""
 
     def resume(self, position: bytes | None) -> None:
         """Continue with the waiting batches."""
         self._round_size, self._is_paused = 0, False
-
-    def commit(self, closed_until: int = 0) -> None:
-        """Do nothing: no sender was promised a commit."""
 
     def pause(self) -> None:
         """Accept and read nothing until a run begins; reject waiting senders."""

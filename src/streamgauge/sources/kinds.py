@@ -49,10 +49,6 @@ def open_inbox(file: PipelineFile, now: Callable[[], int]) -> EventInbox | None:
     return build_inbox(file, now)
 
 
-def _open_files(request: SourceRequest) -> BatchFiles:
-    return BatchFiles(request.stream, list_files(request.stream, request.base), request.stop)
-
-
 def _open_tail(request: SourceRequest) -> StreamingSource:
     stream, path = request.stream, resolve_source_path(request.stream, request.base)
     if path.is_dir():
@@ -80,7 +76,7 @@ def _open_standard_input(request: SourceRequest) -> StandardInput:
 
 FILE = SourceKind(
     open_streaming=_open_tail,
-    open_batch=_open_files,
+    open_batch=lambda to: BatchFiles(to.stream, list_files(to.stream, to.base), to.stop),
     modes=("batch", "streaming"),
     default_mode="batch",
     formats=("jsonl", "csv", "parquet"),

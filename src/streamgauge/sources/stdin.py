@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 from fcntl import F_GETFL, fcntl
 from threading import Event as Flag
 
-from streamgauge.interfaces import check_stop
+from streamgauge.interfaces import StreamingSource, check_stop
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.compression import FEED_BYTES, Compression, Decompressor
-from streamgauge.sources.errors import SourceError, build_unreadable_error
+from streamgauge.sources.errors import build_unreadable_error
 from streamgauge.sources.line_reader import BLOCK_BYTES, FileHeader, LineSplitter
 
 SOURCE_NAME = "standard input"
@@ -29,11 +29,10 @@ def is_readable(descriptor: int) -> bool:
         return False
 
 
-class StandardInput:
+class StandardInput(StreamingSource):
     """Live source that ends and cannot be replayed."""
 
     replayable = False
-    has_waiters = False  # no writer of the pipe waits for a commit
 
     def __init__(
         self,
@@ -87,20 +86,8 @@ class StandardInput:
     def position(self) -> bytes:
         return b'{"source": "standard input"}'
 
-    def seek(self, position: bytes) -> None:
-        raise SourceError("standard input must be read from where it is, got a position to go back to")
-
     def resume(self, position: bytes | None) -> None:
         """Continue from the current place in the input."""
-
-    def commit(self, closed_until: int) -> None:
-        """Do nothing: no sender waits."""
-
-    def pause(self) -> None:
-        """Do nothing: no sender waits."""
-
-    def close(self) -> None:
-        """Do nothing: the descriptor belongs to the caller."""
 
     def _read_more(self) -> None:
         pieces: list[bytes] = []

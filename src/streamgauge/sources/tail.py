@@ -16,11 +16,11 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Event as Flag
 
+from streamgauge.interfaces import StreamingSource
 from streamgauge.records.blocks import Block
 from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError, build_unreadable_error
@@ -78,18 +78,16 @@ def _stat_or_none(path: Path) -> os.stat_result | None:
         return None
 
 
-class FollowedFile:
+class FollowedFile(StreamingSource):
     """Followed file and its successors. The file may not exist yet."""
 
     replayable = True
-    has_waiters = False  # no writer of files waits for a commit
-    is_exhausted = False
+    at_end = False
 
     def __init__(self, path: Path, *, has_header: bool) -> None:
         self._path = path
         self._has_header = has_header
         self._file: GrowingFile | None = None
-        self.at_end = False
 
     @property
     def header(self) -> tuple[str, ...] | None:
@@ -100,9 +98,6 @@ class FollowedFile:
         """Return the columns of the present CSV file, once its first line is whole."""
         if self._has_header and (found := read_growing_schema(self._path)) is not None:
             yield found
-
-    def wait_for_header(self, sleep: Callable[[], None], stop: Flag | None) -> None:
-        """Do nothing: a block comes after its header."""
 
     def read(self) -> Block | None:
         file = self._file = self._file or self._open(self._path)
@@ -123,22 +118,14 @@ class FollowedFile:
         at = file and {"inode": file.inode, "offset": file.offset, "before": file.prefix_digest()}
         return json.dumps({"source": "file", "at": at}).encode()
 
-    def seek(self, position: bytes) -> None:
+    def resume(self, position: bytes | None) -> None:
+        if position is None:
+            return
         at = json.loads(position)["at"]
         self.close()
         if at is not None:
             self._file = self._find(at["inode"])
             self._file.resume_at(at["offset"], at["before"])
-
-    def resume(self, position: bytes | None) -> None:
-        if position is not None:
-            self.seek(position)
-
-    def commit(self, closed_until: int) -> None:
-        """Do nothing: no sender waits."""
-
-    def pause(self) -> None:
-        """Do nothing: no sender waits."""
 
     def close(self) -> None:
         if self._file is not None:

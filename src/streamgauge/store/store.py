@@ -270,45 +270,32 @@ class Store(StoreReader):
         state: Mapping[str, bytes | None],
         marks: Mapping[str, bytes] = EMPTY_MAPPING,
     ) -> None:
+        """Write one commit, then replace the head and the keys of all parts."""
         keys = dict(self._keys)
+        self.steps("commit_begun")
         try:
-            self._write(key, after, released, acts, state=state, marks=marks, keys=keys)
+            with self._transaction():
+                if after.number != self._head.number:
+                    self.backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
+                self._write_state(after, state, keys)
+                self._write_marks(marks)
+                sealed, slot = seal_head(key, after, keys)
+                self.backing.write_head(after, sealed)
+                if self.is_sealed:
+                    overwrite_keys(keys)
+                self.steps("rows_written")
+                self.backing.write_slot(after.generation, slot)
+                self.steps("slot_written")
+                self._uncertain = True
+            self.steps("transaction_committed")
+            self.backing.destroy_slot(after.generation - 1)
+            self.steps("slot_destroyed")
         except BaseException:
             overwrite_keys(_find_other_keys(keys, self._keys))  # of parts that were not committed
             raise
         overwrite_keys(_find_other_keys(self._keys, keys))
         self._head, self._keys = after, {} if self.is_sealed else keys
         self._uncertain = False
-
-    def _write(
-        self,
-        key: Key | SealingKey,
-        after: Head,
-        released: Sequence[Row],
-        acts: Sequence[str],
-        *,
-        state: Mapping[str, bytes | None],
-        marks: Mapping[str, bytes],
-        keys: dict[str, bytes],
-    ) -> None:
-        """Write one commit; afterwards `keys` has the keys of all parts."""
-        self.steps("commit_begun")
-        with self._transaction():
-            if after.number != self._head.number:
-                self.backing.add_entry(EntryRow(after.number, after.tick, after.chain), released, acts)
-            self._write_state(after, state, keys)
-            self._write_marks(marks)
-            sealed, slot = seal_head(key, after, keys)
-            self.backing.write_head(after, sealed)
-            if self.is_sealed:
-                overwrite_keys(keys)
-            self.steps("rows_written")
-            self.backing.write_slot(after.generation, slot)
-            self.steps("slot_written")
-            self._uncertain = True
-        self.steps("transaction_committed")
-        self.backing.destroy_slot(after.generation - 1)
-        self.steps("slot_destroyed")
 
     def _refuse_uncertain(self) -> None:
         if self._uncertain:

@@ -16,8 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from streamgauge.cli.console import add_row, build_cell, build_table
-from streamgauge.cli.views.releases import build_sparkline, build_trend, format_rounded
+from streamgauge.cli.views.releases import build_sparkline, build_trend
 from streamgauge.releases.release import Releases
+from streamgauge.releases.tables import format_rounded
 from streamgauge.runtime.pipeline import Pipeline
 from streamgauge.testing.noise import InsecureKeystream
 

@@ -12,12 +12,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from streamgauge.cli.console import add_row, build_table, print_heading, stdout
+from streamgauge.cli.console import add_row, build_table, stdout
+from streamgauge.cli.demo import print_step
 from streamgauge.cli.demo.clinic import ClinicArray, draw_uniform
-from streamgauge.cli.views.releases import format_rounded
 from streamgauge.localdp import Frequencies, HadamardCountMeanSketch
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
+from streamgauge.releases.tables import format_rounded
 
 EmojiIndexes = npt.NDArray[np.intp]
 
@@ -67,22 +68,16 @@ def run_poll(people: int) -> None:
     """Run the poll in memory; write nothing."""
     console, claim, items = stdout(), build_sketch(), list(EMOJI_NAMES)
     picked = draw_favourites(0, people)
-    print_part(console, "1. A crowd", f"{people:,} devices, each with one of {len(items)} favourite emoji")
+    print_step(console, "1. A crowd", f"{people:,} devices, each with one of {len(items)} favourite emoji")
     console.print(f"every device sends by {claim!r}", soft_wrap=True)
-    print_part(console, "2. A report of a device", f"{claim.report_size} bytes, different every time")
+    print_step(console, "2. A report of a device", f"{claim.report_size} bytes, different every time")
     for place in range(3):
         console.print(f"  {format_item(items[place])}  ->  {claim.privatise(items[place]).hex(' ')}")
     reports = claim.privatise_many([items[place] for place in picked])
-    print_part(console, "3. Estimates for the crowd", "from all reports, beside the truth")
+    print_step(console, "3. Estimates for the crowd", "from all reports, beside the truth")
     collector = claim.build_collector()
     collector.add(reports)
     print_estimates(console, collector.estimate(items), np.bincount(picked, minlength=len(items)).astype(np.float64))
-
-
-def print_part(console: Console, name: str, rest: str) -> None:
-    console.print()
-    print_heading(console, name, rest)
-    console.print()
 
 
 def print_estimates(console: Console, found: Frequencies, truth: Floats) -> None:

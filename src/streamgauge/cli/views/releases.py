@@ -17,7 +17,7 @@ from rich.text import Text
 
 from streamgauge.cli.console import add_row, build_cell, build_table, print_heading
 from streamgauge.releases.release import Releases, TickRelease, format_utc_time
-from streamgauge.releases.tables import is_centred
+from streamgauge.releases.tables import format_rounded, is_centred
 from streamgauge.runtime.format import plural
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -137,19 +137,3 @@ def format_numbers(released: TickRelease, row: int, place: int) -> list[str | Te
     if isfinite(half) and not is_centred(value, low, high):
         return [shown, f"{format_rounded(low, half)} to {format_rounded(high, half)}"]
     return [shown, format_rounded(half, half)]
-
-
-def format_rounded(value: float, scale: float) -> str:
-    """Return a number, to two digits of `scale`.
-
-    >>> format_rounded(1234.567, 4.5), format_rounded(1234.567, 0.012), format_rounded(float("nan"), 1.0)
-    ('1,234.6', '1,234.567', '?')
-    """
-    if not isfinite(value):
-        return "?"
-    if not isfinite(scale) or scale <= 0:
-        return f"{value:,.6g}"
-    places = 0
-    while scale < 9.95 and places < 6:
-        scale, places = scale * 10, places + 1
-    return f"{value:,.{places}f}"

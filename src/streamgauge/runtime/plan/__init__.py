@@ -3,5 +3,5 @@
 plan              costs and errors of every release
 limits            memory and CPU time, by declarations alone
 gaussian_hints    when Gaussian noise errs less
-render            the plan as text, HTML and JSON
+render            the plan as text and JSON
 """

@@ -1,9 +1,8 @@
-"""A plan as text, as HTML for notebooks, and as JSON.
+"""A plan as text and as JSON.
 
 In JSON, losses are exact fractions. Keys are only ever added.
 """
 
-import html
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import isfinite, isnan
@@ -25,7 +24,6 @@ MAX_SHOWN_RATIO = 10.0  # of the expected value
 MIN_SHOWN_BYTES = 2**20  # smaller sizes are not shown
 NUMBER_COLUMNS = ("tick", "std error", "95 % within", "relative")  # right-aligned columns
 
-HEADINGS = ("protects", "counts", "budget")  # shown for a plan in a notebook
 PRIVATE_MEMORY_TEXT = "private too: a look at it, at any moment, is within the budget"
 
 
@@ -169,32 +167,6 @@ def format_table(rows: Rows) -> list[str]:
         put = str.rjust if heading in NUMBER_COLUMNS else str.ljust
         columns.append([put(cell, width) for cell in (heading, *cells)])
     return ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-
-
-def plan_as_html(plan: Plan) -> str:
-    """Return the plan for notebooks, with everything escaped."""
-    stream = plan.file.stream
-    about_all = "; ".join(f"{name} {text}" for name, text in describe_stream(stream) if name in HEADINGS)
-    parts = [f"<p><b>{_escape(plan.file.path.name)}</b>: {_escape(about_all)}</p>"]
-    for release in plan.releases:
-        parts.append(html_table(title(release, stream), error_rows(release.errors)))
-        parts.append("".join(f"<div>{_escape(line)}</div>" for line in choice_lines(release)))
-    parts.append(html_table("", ledger_rows(plan)))
-    for heading, lines in sections(plan):
-        items = "".join(f"<li>{_escape(line)}</li>" for line in lines)
-        parts.append(f"<p>{_escape(heading)}</p><ul>{items}</ul>")
-    return "".join(parts)
-
-
-def html_table(caption: str, rows: Rows) -> str:
-    heading, *others = ["".join(f"<td>{_escape(cell)}</td>" for cell in row) for row in rows]
-    body = "".join(f"<tr>{row}</tr>" for row in others)
-    named = f"<caption>{_escape(caption)}</caption>" if caption else ""
-    return f"<table>{named}<tr>{heading.replace('td>', 'th>')}</tr>{body}</table>"
-
-
-def _escape(text: str) -> str:
-    return html.escape(text.strip())
 
 
 def plan_as_json(plan: Plan) -> dict[str, Any]:
