@@ -170,6 +170,7 @@ def list_outcomes(belief: Belief, step: Callable[[State, int], TransitionLaw]) -
     return after.values()
 
 
+Acts = tuple[Value, ...]
 ActPairs = Sequence[tuple[Value, Value]]
 ActCounts = tuple[int, ...]  # how often each act of a schedule was done
 
@@ -194,11 +195,14 @@ class ActSchedule:
 
 @dataclass(frozen=True)
 class ActStreams:
-    """The hischedule of a belief: the acts of both worlds, and the number of acts before the look."""
+    """The history of a belief: the acts of both worlds, and the number of acts before the look."""
 
-    one: tuple[Value, ...] = ()
-    other: tuple[Value, ...] = ()
+    one: Acts = ()
+    other: Acts = ()
     peek: int | None = None
+
+    def insert_look(self, acts: Acts) -> Acts:
+        return acts if self.peek is None else (*acts[: self.peek], LOOK_ACT, *acts[self.peek :])
 
     def append(self, one: Value, other: Value) -> "ActStreams":
         if one == LOOK_ACT:
