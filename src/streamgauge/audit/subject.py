@@ -76,6 +76,22 @@ class Subject(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class ViewSubject:
+    """A subject whose pairs are known, with a function that returns its views."""
+
+    name: str
+    loss: Loss
+    known_pairs: Sequence[Pair]
+    run_views: Callable[[Any, int], Floats] = field(repr=False)
+
+    def pairs(self) -> Sequence[Pair]:
+        return self.known_pairs
+
+    def views(self, data: Any, runs: int) -> Floats:
+        return self.run_views(data, runs)
+
+
 @runtime_checkable
 class ComputableSubject(Protocol):
     """A subject whose worst loss can be computed as well."""
@@ -208,8 +224,7 @@ class CallableSubject:
 
     def pairs(self) -> Sequence[Pair]:
         first = Pair(self.pair, self.one, self.other, self.evidence)
-        shown = [" and ".join(map(shorten, map(repr, both))) for both in self.others]  # inputs are synthetic
-        return [first, *(Pair(name, *both) for name, both in zip(shown, self.others, strict=True))]
+        return [first, *(Pair(" and ".join(map(shorten, both)), *both) for both in self.others)]
 
     def views(self, data: Any, runs: int) -> Floats:
         shape = self.shape
@@ -227,5 +242,7 @@ class CallableSubject:
         return box_output(self.run(self.one)).shape
 
 
-def shorten(text: str) -> str:
+def shorten(data: Any) -> str:
+    """Return the first characters of an input, which is synthetic."""
+    text = repr(data)
     return text if len(text) <= MAX_REPR_CHARS else f"{text[:MAX_REPR_CHARS]}.."

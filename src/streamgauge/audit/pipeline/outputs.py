@@ -23,9 +23,9 @@ the label of a copy can be removed from it as from JSON.
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -73,7 +73,14 @@ class SinkContent:
 
     def read_rows(self) -> tuple[list[SinkRow], bytes]:
         """Return all rows in order, and the bytes that are no row."""
-        return READERS[self.form](self.text)
+        lines, rows, rest = self.text.split(b"\n"), list[SinkRow](), []
+        parse_line = partial(_parse_wide, parse_header(lines[0])) if self.form == "wide" else LINE_PARSERS[self.form]
+        for line in lines:
+            try:
+                rows.append(parse_line(line))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                rest.append(line)
+        return rows, b"\n".join(rest)
 
     def list_oddities(self) -> list[str]:
         """List numbers that are not spelled canonically."""
@@ -112,17 +119,14 @@ def parse_sink(sink: SinkSettings, where: Path, printed: bytes) -> SinkContent:
 def parse_wide_csv(data: bytes) -> SinkContent:
     """Split wide CSV into its numbers and its text; the header says which cells are numbers."""
     header, *rest = data.split(b"\n")
-    firsts = [first for first, _ in find_measures(parse_header(header))]
+    size, measures = len(MEASURE_FIELDS), find_measures(parse_header(header))
     tokens, lines = [], [header]
     for line in rest:
         cells = CSV_FIELD_PATTERN.findall(line)
-        for first in firsts:
-            if first + len(MEASURE_FIELDS) <= len(cells) and cells[first + len(MEASURE_FIELDS) - 1] in (
-                b"true",
-                b"false",
-            ):
-                tokens += cells[first : first + len(MEASURE_FIELDS)]
-                cells[first : first + len(MEASURE_FIELDS)] = [b"0"] * len(MEASURE_FIELDS)
+        for first, _ in measures:
+            if first + size <= len(cells) and cells[first + size - 1] in (b"true", b"false"):
+                tokens += cells[first : first + size]
+                cells[first : first + size] = [b"0"] * size
         lines.append(b",".join(cells))
     return SinkContent("wide", strip_stamps(b"\n".join(lines)), parse_numbers(tokens), tokens)
 
@@ -134,27 +138,25 @@ def parse_header(header: bytes) -> list[str]:
 
 def find_measures(names: Sequence[str]) -> list[tuple[int, str]]:
     """Return where each measure begins in a wide header, and its name."""
-    found = []
-    for first, name in enumerate(names):
-        if tuple(names[first : first + len(MEASURE_FIELDS)]) == tuple(name + ending for ending in COLUMN_SUFFIXES):
-            found.append((first, name))
-    return found
+    size = len(MEASURE_FIELDS)
+    return [
+        (first, name)
+        for first, name in enumerate(names)
+        if [*names[first : first + size]] == [name + ending for ending in COLUMN_SUFFIXES]
+    ]
 
 
-def _read_wide(text: bytes) -> tuple[list[SinkRow], bytes]:
-    header, _, rest = text.partition(b"\n")
-    names = parse_header(header)
-    found, others = _read_lines(rest, lambda line: _parse_wide_row(names, line))
-    return found, header + b"\n" + others
+def _parse_wide(names: Sequence[str], line: bytes) -> SinkRow:
+    """Return a line as a row; its group has the level, if there is one, as its last pair.
 
-
-def _parse_wide_row(names: Sequence[str], line: bytes) -> SinkRow:
-    """Return a line as a row; its group has the level, if there is one, as its last pair."""
+    A label that begins with a quotation mark is JSON.
+    """
     cells, measures = CSV_FIELD_PATTERN.findall(line), find_measures(names)
     plain = next(csv.reader([line.decode()], strict=True))
     found = dict(zip(names, plain, strict=True))
     keys = range(len(KEY_FIELDS), min(first for first, _ in measures))
-    group = [(names[key], parse_label(plain[key])) for key in keys if cells[key]]
+    labels = {key: str(json.loads(plain[key])) if plain[key].startswith('"') else plain[key] for key in keys}
+    group = [(names[key], label) for key, label in labels.items() if cells[key]]
     size = len(MEASURE_FIELDS)
     own = tuple(name for first, name in measures if cells[first : first + size] == [b"0"] * size)
     text = b",".join(b'"%s":"%s"' % (name.encode(), cell) for name, cell in zip(names, cells, strict=True))
@@ -162,21 +164,13 @@ def _parse_wide_row(names: Sequence[str], line: bytes) -> SinkRow:
     return SinkRow(found["release"], int(found["tick"]), ordered, own, text)
 
 
-def parse_label(cell: str) -> str:
-    """Return the text of a label; a cell that begins with a quotation mark is JSON."""
-    return str(json.loads(cell)) if cell.startswith('"') else cell
-
-
 def strip_stamps(text: bytes) -> bytes:
     """Replace stamps by their lengths. All rows of a write share a stamp, so there are few."""
     place = 0
     while stamp := STAMP_PATTERN.search(text, place):
-        place, text = stamp.start() + 1, text.replace(stamp[0], _mask_digits(stamp))
+        lengths = (b"%d" % len(part) for part in stamp.groups()[1:] if part)
+        place, text = stamp.start() + 1, text.replace(stamp[0], b":".join([stamp[1], *lengths]))
     return text
-
-
-def _mask_digits(stamp: re.Match[bytes]) -> bytes:
-    return b":".join([stamp[1], *(b"%d" % len(part) for part in stamp.groups()[1:] if part)])
 
 
 def parse_numbers(tokens: Sequence[bytes]) -> Floats:
@@ -194,17 +188,6 @@ def _parse_number(token: bytes) -> float:
         return float(token)
     except ValueError:
         return float("nan")
-
-
-def _read_lines(text: bytes, parse_line: Callable[[bytes], SinkRow]) -> tuple[list[SinkRow], bytes]:
-    """Return the lines that can be parsed, and all others."""
-    rows, rest = [], []
-    for line in text.split(b"\n"):
-        try:
-            rows.append(parse_line(line))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            rest.append(line)
-    return rows, b"\n".join(rest)
 
 
 def _parse_jsonl(line: bytes) -> SinkRow:
@@ -250,16 +233,7 @@ def _parse_parquet(line: bytes) -> SinkRow:
     return SinkRow(found["release"], int(found["tick"]), group, (found["measure"],), line)
 
 
-def _build_reader(parse_line: Callable[[bytes], SinkRow]) -> Callable[[bytes], tuple[list[SinkRow], bytes]]:
-    return lambda text: _read_lines(text, parse_line)
-
-
-READERS = {
-    "jsonl": _build_reader(_parse_jsonl),
-    "csv": _build_reader(_parse_csv),
-    "parquet": _build_reader(_parse_parquet),
-    "wide": _read_wide,
-}
+LINE_PARSERS = {"jsonl": _parse_jsonl, "csv": _parse_csv, "parquet": _parse_parquet}  # wide CSV needs its header
 
 
 EXTRA_NUMBERS = 2  # numbers of a release that were not measured: how much there is, and its text
