@@ -109,12 +109,6 @@ def gaussian_prices(view: LinearView) -> Floats:
     return np.array([float(worst_case.price(source.law)) / source.draws for source in view.sources])
 
 
-def gram(view: LinearView) -> Floats:
-    """Return the joint cost of each two ticks under Gaussian noise, if they can be hidden."""
-    shifts = view.inverse @ view.by_data
-    return np.asarray((shifts.T * gaussian_prices(view)) @ shifts)
-
-
 def is_quick(view: LinearView) -> bool:
     """Return whether costs need no linear program."""
     return view.is_gaussian or view.is_injective
@@ -214,7 +208,9 @@ def bound_worst_set(linear: LinearView, size: int, currency: str) -> worst_case.
     alone = np.array([compute_cost(linear, move, currency).upper_bound for move in np.eye(linear.by_data.shape[1])])
     power = 1 if currency == "pure" else 2
     if power == 2 and linear.is_gaussian and np.isfinite(alone).all():
-        return worst_case.bound_worst_case_set(np.abs(gram(linear)), size)
+        shifts = linear.inverse @ linear.by_data
+        gram = (shifts.T * gaussian_prices(linear)) @ shifts  # the joint cost of each two ticks
+        return worst_case.bound_worst_case_set(np.abs(gram), size)
     worst = worst_case.find_largest(alone, size)
     most = float((alone[worst] ** (1 / power)).sum()) ** power
     return worst_case.WorstCaseSet(tuple(int(place) + 1 for place in worst), 0.0, most)

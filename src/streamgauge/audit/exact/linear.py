@@ -62,9 +62,8 @@ class Lattice:
         (True, False)
         """
         scaled = target * self.denominator
-        if np.abs(scaled - np.rint(scaled)).max(initial=0.0) > LATTICE_TOLERANCE * max(
-            1.0, np.abs(scaled).max(initial=0)
-        ):
+        close = LATTICE_TOLERANCE * np.abs(scaled).max(initial=1.0)
+        if np.abs(scaled - np.rint(scaled)).max(initial=0.0) > close:
             return False
         left = [int(number) for number in np.rint(scaled)]
         for row, column in self.basis:
