@@ -62,18 +62,15 @@ class Subject(Protocol):
     @property
     def loss(self) -> Loss:
         """The claimed loss between the two inputs of any pair."""
-        ...
 
     def pairs(self) -> Sequence[Pair]:
         """Return neighbours that are worth an attack, the worst first."""
-        ...
 
     def views(self, data: Any, runs: int) -> Floats:
         """Return the views of so many independent runs on `data`: one row each, all of one law.
 
         NaN stands for a missing number.
         """
-        ...
 
 
 @dataclass(frozen=True)
@@ -98,7 +95,6 @@ class ComputableSubject(Protocol):
 
     def worst(self) -> "WorstCase | None":
         """Return the worst of all neighbours, in the currency of the claim; None if it is not known."""
-        ...
 
 
 @dataclass(frozen=True)
