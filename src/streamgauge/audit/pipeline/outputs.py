@@ -27,6 +27,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -385,19 +386,12 @@ def build_layout(view: SinkView, copies: Copies, sink: int, found: SinkContent) 
     entries, at = np.array(chosen, np.int64).reshape(-1, 2).T
     firsts = [part.places.stop - EXTRA_NUMBERS for part in view.parts if part.sink == sink]
     columns = np.array([first + more for first in firsts for more in range(EXTRA_NUMBERS)], np.int64)
-    return SinkLayout(at, entries, columns, count_extra_numbers(view, copies, sink, rows))
-
-
-def count_extra_numbers(view: SinkView, copies: Copies, sink: int, rows: Sequence[SinkRow]) -> Floats:
-    """Return the number of measures and a code of the text of each release, a row for each copy."""
-    names = {part.plan.name: number for number, part in enumerate(p for p in view.parts if p.sink == sink)}
-    found: list[list[list[SinkRow]]] = [[[] for _ in names] for _ in range(copies.count)]
-    for row in rows:
-        copy, name, _ = copies.locate(row.release, row.group)
-        found[copy][names[name]].append(row)
-    numbers = [
+    names = [part.plan.name for part in view.parts if part.sink == sink]
+    own_rows: dict[tuple[int, str], list[SinkRow]] = {key: [] for key in product(range(copies.count), names)}
+    for row, (copy, name, _) in zip(rows, owners, strict=True):
+        own_rows[copy, name].append(row)
+    extra = [  # the number of measures, and a code of the text
         (sum(len(row.measures) for row in own), hash_code(b"\n".join(copies.strip_marks(row.text) for row in own)))
-        for releases in found
-        for own in releases
+        for own in own_rows.values()
     ]
-    return np.array(numbers, np.float64).reshape(copies.count, EXTRA_NUMBERS * len(names))
+    return SinkLayout(at, entries, columns, np.array(extra, np.float64).reshape(copies.count, len(columns)))
