@@ -28,7 +28,6 @@ from streamgauge.audit.exact.kernels import (
 from streamgauge.audit.report import audit
 from streamgauge.audit.subjects import user_tables as seized_claims
 from streamgauge.audit.subjects.user_tables import (
-    Seizure,
     UserTableKernel,
     UserTableSubject,
     build_one_slot_counter,
@@ -111,8 +110,8 @@ def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
     kernel, places = UserTableKernel(claim), range(len(order))
     laws = []
     for comes in product(((), (0,)), repeat=len(order)):
-        acts = [act for place in places for act in (comes[place], order[place]) if act != LOOK_ACT]
-        laws.append(compute_row_law(kernel, Seizure(tuple(acts), 2 * order.index(LOOK_ACT) + 1)))
+        acts = [act for place in places for act in (comes[place], order[place])]
+        laws.append(compute_row_law(kernel, acts))
     assert all(one.keys() == other.keys() for one, other in product(laws, repeat=2))
     return max(log(max(one[row] / other[row] for row in one)) for one, other in product(laws, repeat=2))
 

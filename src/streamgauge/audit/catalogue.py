@@ -178,21 +178,20 @@ def list_names() -> list[str]:
 def list_entries(name: str | None = None, request: AuditRequest | None = None) -> Iterator[CatalogueEntry]:
     """List all subjects of a name, or of the package; without a request, in all losses and units."""
     chosen = request or AuditRequest()
-    for called, cls in {**find_mechanisms(), **find_outside(name, LinearMechanism)}.items():
-        if name in (None, called):
-            yield from _list_counters(cls, chosen)
-            if request is None:
-                yield from _list_other_claims(cls)
-    for called, found in {**find_adaptive(), **find_outside(name, AdaptiveMechanism)}.items():
-        if name in (None, called):
-            units = [None, *UNITS[:1]] if request is None else [request.unit]
-            yield from (entry for unit in units for entry in _list_adaptive(found, replace(chosen, unit=unit)))
-    for called, kind in find_statistics().items():
-        if name in (None, called):
-            yield from _list_statistics(kind, chosen)
-    for called, estimator in find_estimators().items():
-        if name in (None, called) and (chosen.unit is None or chosen.unit == XAdjacent()):
-            yield from _list_user_tables(estimator, chosen)
+
+    def select(classes: dict[str, type[Any]]) -> list[type[Any]]:
+        return [cls for called, cls in classes.items() if name in (None, called)]
+
+    for cls in select({**find_mechanisms(), **find_outside(name, LinearMechanism)}):
+        yield from _list_counters(cls, chosen)
+        yield from _list_other_claims(cls) if request is None else ()
+    for cls in select({**find_adaptive(), **find_outside(name, AdaptiveMechanism)}):
+        for unit in [None, *UNITS[:1]] if request is None else [request.unit]:
+            yield from _list_adaptive(cls, replace(chosen, unit=unit))
+    for cls in select(find_statistics()):
+        yield from _list_statistics(cls, chosen)
+    for cls in select(find_estimators()) if chosen.unit in (None, XAdjacent()) else ():
+        yield from _list_user_tables(cls, chosen)
     if chosen.unit in (None, Event(replace=True)):
         yield from _list_local(name, chosen)
 
@@ -213,8 +212,12 @@ def _list_counters(cls: type[LinearMechanism[Any]], request: AuditRequest) -> It
         if (claim.loss, claim.pan_private) not in driven:  # in its first settings
             driven.add((claim.loss, claim.pan_private))
             yield from _list_execution_modes(claim, called, ticks)
-            if request.ticks is None:
-                yield _build_layout_entry(cls, claim, called, request)
+            if request.ticks is None:  # the same claim over as many ticks as all layouts need
+                claims = (each for each, _ in _build_claims(cls, ALL_TICKS, request))
+                longer = next(e for e in claims if (e.loss, e.pan_private) == (claim.loss, claim.pan_private))
+                words = f"{called}, pan-private" if claim.pan_private else called
+                subject = MechanismSubject(longer, ALL_TICKS, max_run_ticks=COUNTER_TICKS)
+                yield CatalogueEntry("way", f"{words}, in every layout", subject, runs=SAVE_AND_LOAD_RUNS)
         if claim.pan_private:
             memory = PanPrivateSubject(claim, run, requested_ticks=ticks)
             yield CatalogueEntry("memory", f"{title}, pan-private", memory)
@@ -227,7 +230,10 @@ def _list_counters(cls: type[LinearMechanism[Any]], request: AuditRequest) -> It
 
 
 def _list_adaptive(cls: type[AdaptiveMechanism[Any]], request: AuditRequest) -> Iterator[CatalogueEntry]:
-    """List subjects in one unit; with the memory, if the unit is one event or the memory is always public."""
+    """List subjects in one unit, and against an adaptive adversary if the unit is one event.
+
+    They are with the memory, if the unit is one event or the memory is always public.
+    """
     wanted = request.ticks or ADAPTIVE_TICKS
     ticks = min(wanted, MEASURED_TICKS)
     claims = list(_build_claims(cls, wanted, request))
@@ -239,14 +245,8 @@ def _list_adaptive(cls: type[AdaptiveMechanism[Any]], request: AuditRequest) -> 
         subject = AdaptiveMechanismSubject(claim, ticks, peek=ticks // 2 if claim.pan_private else None)
         runs = ADAPTIVE_RUNS if cls.HAS_JOINT_GROUPS else None
         yield CatalogueEntry("adapting", ", ".join(words), subject, runs=runs)
-    if request.unit is None:
-        yield from _list_adversaries(claims, ticks)
-
-
-def _list_adversaries(claims: Sequence[tuple[AdaptiveMechanism[Any], str]], ticks: int) -> Iterator[CatalogueEntry]:
-    """List subjects against an adaptive adversary; a hierarchy is attacked level by level, as `Pegasus`."""
-    for claim, called in {called: (claim, called) for claim, called in reversed(claims)}.values():
-        if not isinstance(claim, PegasusHierarchy):
+    for called, claim in {called: claim for claim, called in reversed(claims)}.items() if request.unit is None else ():
+        if not isinstance(claim, PegasusHierarchy):  # which is attacked level by level, as `Pegasus`
             runs = JOINT_ADVERSARY_RUNS if claim.HAS_JOINT_GROUPS else ADVERSARY_RUNS
             yield CatalogueEntry("adversary", f"{called}, adaptively", AdversarySubject(claim, ticks), runs=runs)
 
@@ -259,17 +259,6 @@ def _list_execution_modes(claim: LinearMechanism[Any], title: str, ticks: int) -
     if not claim.pan_private:
         others = ExecutionModeSubject(claim, min(ticks, 2), OTHER_GROUPS, requested_ticks=ticks)
         yield CatalogueEntry("way", f"{words}, {OTHER_GROUPS.name}", others, runs=OTHER_GROUPS_RUNS)
-
-
-def _build_layout_entry(
-    cls: type[LinearMechanism[Any]], claim: LinearMechanism[Any], title: str, request: AuditRequest
-) -> CatalogueEntry:
-    """Build the same claim over as many ticks as all layouts need."""
-    wanted = claim.loss, claim.pan_private
-    longer = next(each for each, _ in _build_claims(cls, ALL_TICKS, request) if (each.loss, each.pan_private) == wanted)
-    words = f"{title}, pan-private" if claim.pan_private else title
-    subject = MechanismSubject(longer, ALL_TICKS, max_run_ticks=COUNTER_TICKS)
-    return CatalogueEntry("way", f"{words}, in every layout", subject, runs=SAVE_AND_LOAD_RUNS)
 
 
 def _list_other_claims(cls: type[LinearMechanism[Any]]) -> Iterator[CatalogueEntry]:

@@ -53,14 +53,14 @@ def list_nonlinear_pairs(
 
 
 def build_pairs(
-    mechanism: LinearMechanism[Any], view: LinearView, found: Sequence[tuple[Pattern, Ints, str]]
+    mechanism: LinearMechanism[Any], view: LinearView, found: Sequence[tuple[Pattern, Ints, str]], other_groups: int = 0
 ) -> Iterator[Pair]:
-    """Build pairs of units in streams, one stream for all groups."""
+    """Build pairs of units in streams, one stream for all groups; `other_groups` have no unit."""
     move = spread_unit(mechanism.tick_sensitivity, mechanism.loss.additive_loss.currency == "pure")
     for pattern, stream, where in found:
-        other = np.tile(stream, (len(move), 1))
-        one = add_unit(other, move, pattern)
-        ratio = LikelihoodRatio(view, len(move), fix_streams(one, other))
+        other = np.tile(stream, (len(move) + other_groups, 1))
+        one = add_unit(other, np.pad(move, (0, other_groups)), pattern)
+        ratio = LikelihoodRatio(view, len(move), fix_streams(one[: len(move)], other[: len(move)]))
         yield Pair(f"{WorstCase(pattern, 0)}{where}", one, other, ratio)
 
 
@@ -102,8 +102,3 @@ def spread_unit(reach: Sensitivity, is_laplace: bool) -> Ints:
         return np.array([isqrt(int(reach.l2_squared))], np.int64)
     each, rest = divmod(int(reach.l1), groups)
     return np.array([each + (place < rest) for place in range(groups)], np.int64)
-
-
-def find_first_pattern(unit: Unit, ticks: int) -> Pattern:
-    """Return the first pattern of a unit."""
-    return tuple(range(1, min(unit.ticks, ticks) + 1))

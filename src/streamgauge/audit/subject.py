@@ -62,18 +62,31 @@ class Subject(Protocol):
     @property
     def loss(self) -> Loss:
         """The claimed loss between the two inputs of any pair."""
-        ...
 
     def pairs(self) -> Sequence[Pair]:
         """Return neighbours that are worth an attack, the worst first."""
-        ...
 
     def views(self, data: Any, runs: int) -> Floats:
         """Return the views of so many independent runs on `data`: one row each, all of one law.
 
         NaN stands for a missing number.
         """
-        ...
+
+
+@dataclass(frozen=True)
+class ViewSubject:
+    """A subject whose pairs are known, with a function that returns its views."""
+
+    name: str
+    loss: Loss
+    known_pairs: Sequence[Pair]
+    run_views: Callable[[Any, int], Floats] = field(repr=False)
+
+    def pairs(self) -> Sequence[Pair]:
+        return self.known_pairs
+
+    def views(self, data: Any, runs: int) -> Floats:
+        return self.run_views(data, runs)
 
 
 @runtime_checkable
@@ -82,7 +95,6 @@ class ComputableSubject(Protocol):
 
     def worst(self) -> "WorstCase | None":
         """Return the worst of all neighbours, in the currency of the claim; None if it is not known."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -208,8 +220,7 @@ class CallableSubject:
 
     def pairs(self) -> Sequence[Pair]:
         first = Pair(self.pair, self.one, self.other, self.evidence)
-        shown = [" and ".join(map(shorten, map(repr, both))) for both in self.others]  # inputs are synthetic
-        return [first, *(Pair(name, *both) for name, both in zip(shown, self.others, strict=True))]
+        return [first, *(Pair(" and ".join(map(shorten, both)), *both) for both in self.others)]
 
     def views(self, data: Any, runs: int) -> Floats:
         shape = self.shape
@@ -227,5 +238,7 @@ class CallableSubject:
         return box_output(self.run(self.one)).shape
 
 
-def shorten(text: str) -> str:
+def shorten(data: Any) -> str:
+    """Return the first characters of an input, which is synthetic."""
+    text = repr(data)
     return text if len(text) <= MAX_REPR_CHARS else f"{text[:MAX_REPR_CHARS]}.."

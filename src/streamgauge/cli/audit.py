@@ -179,31 +179,23 @@ def audit_package(
 
     Half of the failure probability is for the demo's pipeline, if that is audited too.
     """
+    from tempfile import TemporaryDirectory
+
     from streamgauge.audit.catalogue import list_entries, list_twins
     from streamgauge.audit.report import audit_entries, split_confidence
+    from streamgauge.cli.demo.clinic import PIPELINE_TEXT
 
     controls = list(list_twins()) if twins is None else twins
     if twins_only:
         return audit_entries(controls, runs, confidence=confidence, watch=waiting.update_all)
-    half = split_confidence(confidence, 2)
-    demo = audit_demo(QUICK_PIPELINE_RUNS if quick else None, half, waiting, audit_demo_file or audit_file)
-    found = [*(list_entries() if entries is None else entries), *controls]
-    report = audit_entries(found, runs, confidence=half, watch=waiting.update_all)
-    return demo.merge(report, confidence)
-
-
-def audit_demo(
-    runs: int | None, confidence: float, waiting: "AuditProgress", audit_demo_file: "Callable[..., AuditReport]"
-) -> "AuditReport":
-    """Audit the pipeline of `streamgauge demo`, end to end."""
-    from tempfile import TemporaryDirectory
-
-    from streamgauge.cli.demo.clinic import PIPELINE_TEXT
-
+    half, demo_runs = split_confidence(confidence, 2), QUICK_PIPELINE_RUNS if quick else None
     with TemporaryDirectory() as folder:
         path = Path(folder) / "clinic.toml"
         path.write_text(PIPELINE_TEXT)
-        return audit_demo_file(path, None, runs, confidence, waiting)
+        demo = (audit_demo_file or audit_file)(path, None, demo_runs, half, waiting)
+    found = [*(list_entries() if entries is None else entries), *controls]
+    report = audit_entries(found, runs, confidence=half, watch=waiting.update_all)
+    return demo.merge(report, confidence)
 
 
 def finish_audit(report: "AuditReport", *, as_json: bool = False, html: Path | None = None) -> None:

@@ -303,15 +303,23 @@ def fill_missing(views: Floats) -> Floats:
 def train_score(one: Floats, other: Floats, places: list[int], *, with_squares: bool) -> Score:
     """Fit a weighted sum of places, and of their squares on request."""
     both = np.concatenate([one[:, places], other[:, places]])
-    features = Features(places, *standardise(fill_missing(both)), with_squares)
-    rows = features(np.concatenate([one, other]))
-    label = np.arange(len(rows)) < len(one)
-    return partial(apply_weights, features, fit_weights(rows, label))
+    centre, spread = standardise(fill_missing(both))
+
+    def read_features(views: Floats) -> Floats:
+        plain = (fill_missing(views[:, places]) - centre) / spread
+        return np.column_stack([plain, np.minimum(plain**2, 100.0)]) if with_squares else plain
+
+    return fit_weights(read_features, one, other)
 
 
-def fit_weights(rows: Floats, label: Bools) -> Floats:
-    """Return the weights under which rows best separate those that are labelled."""
-    weights = np.zeros(rows.shape[1])
+def fit_weights(read_features: Callable[[Floats], Floats], one: Floats, other: Floats) -> Score:
+    """Fit a weighted sum of features and a constant that best separates views of two neighbours."""
+
+    def read_rows(views: Floats) -> Floats:
+        return np.column_stack([read_features(views), np.ones(len(views))])
+
+    rows = read_rows(np.concatenate([one, other]))
+    label, weights = np.arange(len(rows)) < len(one), np.zeros(rows.shape[1])
     for _ in range(MAX_NEWTON_STEPS):
         chance = 1 / (1 + np.exp(-np.clip(rows @ weights, -30, 30)))
         bend = (rows * (chance * (1 - chance) + RIDGE_WEIGHT)[:, None]).T @ rows
@@ -319,31 +327,11 @@ def fit_weights(rows: Floats, label: Bools) -> Floats:
         weights += step
         if np.abs(step).max() < RIDGE_WEIGHT:
             break
-    return weights
+    return lambda views: np.asarray(read_rows(views) @ weights, np.float64)
 
 
 def standardise(rows: Floats) -> tuple[Floats, Floats]:
     return rows.mean(axis=0), rows.std(axis=0) + MIN_DEVIATION
-
-
-@dataclass(frozen=True, eq=False)
-class Features:
-    """Places of a view by their own deviation, their squares on request, and a constant."""
-
-    places: list[int]
-    centre: Floats
-    spread: Floats
-    squares: bool
-
-    def __call__(self, views: Floats) -> Floats:
-        plain = (fill_missing(views[:, self.places]) - self.centre) / self.spread
-        bent = [np.minimum(plain**2, 100.0)] if self.squares else []
-        return np.column_stack([plain, *bent, np.ones(len(plain))])
-
-
-def apply_weights(features: Callable[[Floats], Floats], weights: Floats, views: Floats) -> Floats:
-    """Return one number for each view."""
-    return np.asarray(features(views) @ weights, np.float64)
 
 
 MAX_ROWS = 10_000  # rows that a turn is found by
@@ -352,32 +340,23 @@ ROTATION_TOLERANCE = 1e-5
 MIN_VARIANCE_SHARE = 1e-9  # of the largest variance: directions that are below it hold no draw
 
 
-@dataclass(frozen=True, eq=False)
-class IcaFeatures:
-    """Places of a view and the parts they are made of, clipped between their means under two neighbours."""
-
-    places: list[int]
-    centre: Floats
-    mixing: Floats  # of places to parts
-    low: Floats
-    high: Floats
-
-    def __call__(self, views: Floats) -> Floats:
-        parts = (fill_missing(views[:, self.places]) - self.centre) @ self.mixing
-        clipped = np.clip(parts, self.low, self.high) - (self.low + self.high) / 2
-        return np.column_stack([clipped / (self.high - self.low + MIN_DEVIATION), np.ones(len(parts))])
-
-
 def fit_ica_score(one: Floats, other: Floats, places: list[int]) -> Score:
-    """Fit a score to training views of two neighbours."""
+    """Fit a weighted sum of places and of the parts they are made of.
+
+    Each is clipped between its means under the two neighbours.
+    """
     first, second = fill_missing(one[:, places]), fill_missing(other[:, places])
     centre, spread = standardise(np.concatenate([first, second]))
     apart = (np.concatenate([rows - rows.mean(axis=0) for rows in (first, second)])) / spread
     mixing = np.column_stack([np.diag(1 / spread), find_rotation(apart) / spread[:, None]])
     means = [(rows.mean(axis=0) - centre) @ mixing for rows in (first, second)]
-    parts = IcaFeatures(places, centre, mixing, np.minimum(*means), np.maximum(*means))
-    rows = parts(np.concatenate([one, other]))
-    return partial(apply_weights, parts, fit_weights(rows, np.arange(len(rows)) < len(one)))
+    low, high = np.minimum(*means), np.maximum(*means)
+
+    def read_features(views: Floats) -> Floats:
+        parts = (fill_missing(views[:, places]) - centre) @ mixing
+        return np.asarray((np.clip(parts, low, high) - (low + high) / 2) / (high - low + MIN_DEVIATION))
+
+    return fit_weights(read_features, one, other)
 
 
 def find_rotation(rows: Floats) -> Floats:
@@ -388,16 +367,11 @@ def find_rotation(rows: Floats) -> Floats:
     whitening = directions[:, there] / np.sqrt(variances[there])
     white = few @ whitening
     basis = np.eye(white.shape[1])
-    for _ in range(MAX_ROTATIONS):
-        before, basis = basis, refine_rotation(white, basis)
+    for _ in range(MAX_ROTATIONS):  # steps of a fixed point: away from the Gaussian, and back to right angles
+        before, bent = basis, np.tanh(white @ basis.T)
+        step = bent.T @ white / len(white) - (1 - bent**2).mean(axis=0)[:, None] * basis
+        left, _, right = np.linalg.svd(step)
+        basis = left @ right
         if np.abs(np.abs((basis * before).sum(axis=1)) - 1).max(initial=0.0) < ROTATION_TOLERANCE:
             break
     return np.asarray(whitening @ basis.T, np.float64)
-
-
-def refine_rotation(white: Floats, rotation: Floats) -> Floats:
-    """Return one step of the fixed point: away from the Gaussian, and back to right angles."""
-    bent = np.tanh(white @ rotation.T)
-    step = bent.T @ white / len(white) - (1 - bent**2).mean(axis=0)[:, None] * rotation
-    left, _, right = np.linalg.svd(step)
-    return np.asarray(left @ right, np.float64)

@@ -61,21 +61,15 @@ def encode_outputs(rows: Array, shape: OutputShape) -> Floats:
 
 
 def join_columns(numbers: Floats, remainders: Floats, kinds: Array) -> Floats:
-    """Join numbers, remainders and kinds. Kinds are digits, the first place's foremost."""
+    """Join numbers, remainders and kinds. Kinds are digits, the first place's foremost, in as few columns as do."""
     has = remainders != 0
     digits = np.where(has, REMAINDER_KIND_OFFSET + kinds, kinds)
     rest = remainders.sum(axis=1)
     for row in np.flatnonzero(has.sum(axis=1) > 1):
         rest[row] = hash_code(remainders[row].tolist())
-    return np.column_stack([numbers, rest, pack_kinds(digits)])
-
-
-def pack_kinds(kinds: Array) -> Floats:
-    """Pack kinds into as few columns as distinguish them."""
     weights = 16.0 ** -np.arange(KINDS_PER_FLOAT)
-    cuts = [kinds[:, cut : cut + KINDS_PER_FLOAT] for cut in range(0, kinds.shape[1], KINDS_PER_FLOAT)]
-    columns = [part @ weights[: part.shape[1]] for part in cuts]
-    return np.stack(columns, axis=1) if columns else np.zeros((len(kinds), 0))
+    cuts = [digits[:, cut : cut + KINDS_PER_FLOAT] for cut in range(0, digits.shape[1], KINDS_PER_FLOAT)]
+    return np.column_stack([numbers, rest, *(part @ weights[: part.shape[1]] for part in cuts)])
 
 
 def encode_floats(floats: Floats) -> tuple[Floats, Floats, Array]:

@@ -18,12 +18,11 @@ import numpy as np
 from streamgauge import localdp
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins, read_reason
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.audit.subjects.local import DeviceSubject, History, LocalSubject, build_daily_device
+from streamgauge.audit.subjects.local import ITEMS, History, LocalSubject, build_daily_device, build_device_subject
 from streamgauge.noise import Ints
 from streamgauge.noise.bernoulli import flip_probability, keep_probability
 from streamgauge.noise.coerce import Floats
 
-ITEMS = ("a", "b", "c")
 REPORT_RUNS = 4_000
 DEVICE_RUNS, COMPUTED_RUNS = (600, 100)  # where each is a device of its own, and where computation tells it besides
 Device = Callable[[Any], Any]  # of its chance
@@ -158,25 +157,22 @@ def build_device_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     claim = localdp.RandomisedResponse(UNIT_LOSS, items=ITEMS[:2])
     device = partial(build_daily_device, claim)
 
-    def pair(name: str, broken: Device, honest: Device, histories: tuple[History, History], **options: Any) -> TwinPair:
-        def build(title: str, made: Device) -> DeviceSubject:
-            return DeviceSubject(title, UNIT_LOSS, made, ITEMS[:2], attacked_pair=histories, noise=chance)
+    def build(histories: tuple[History, History], title: str, made: Device) -> LocalSubject:
+        return build_device_subject(made, UNIT_LOSS, attacked_pair=histories, noise=chance, title=title)
 
-        return build_twins(name, build, broken, honest, **options)
-
-    yield pair(
+    yield build_twins(
         "Device, a memo for each item",
+        partial(build, (("a", "b", "a"), ("a", "a", "b"))),
         partial(PerItemMemoDevice, claim),
         partial(device, localdp.Repeat(), 1),
-        (("a", "b", "a"), ("a", "a", "b")),
         runs=DEVICE_RUNS,
         reason=read_reason(PerItemMemoDevice),
     )
-    yield pair(
+    yield build_twins(
         "Device, a daily budget taken for a total",
+        partial(build, (("a", "a", "a"), ("b", "b", "b"))),
         partial(device, localdp.DailyBudget(UNIT_LOSS), 3),
         partial(device, localdp.ChargeEachReport(UNIT_LOSS), 3),
-        (("a", "a", "a"), ("b", "b", "b")),
         truth=3.0,
         runs=COMPUTED_RUNS,
         is_counted=False,

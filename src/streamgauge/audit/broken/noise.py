@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, TwinPair, build_twins, name_mistake
+from streamgauge.audit.broken.pairs import TWIN_RUNS, UNIT_LOSS, TwinPair, build_twins, pair_samples
+from streamgauge.audit.exact.probe import RequestNoise
 from streamgauge.audit.subject import ExperimentNoise, Pair
 from streamgauge.audit.subjects import mechanisms
 from streamgauge.audit.subjects.layouts import RunLayout
@@ -44,17 +45,14 @@ class SharedTickNoise(SimpleI):
 
 
 @dataclass(frozen=True)
-class RepeatedNoise:
+class RepeatedNoise(RequestNoise):
     """Draws for one group in so many, and gives its neighbours the same."""
 
     inner: Noise
     groups: int
 
-    def laplace(self, scale: Fraction, size: int) -> Ints:
-        return np.repeat(self.inner.laplace(scale, -(-size // self.groups)), self.groups)[:size]
-
-    def gaussian(self, variance: Fraction, size: int) -> Ints:
-        return np.repeat(self.inner.gaussian(variance, -(-size // self.groups)), self.groups)[:size]
+    def _draw(self, kind: str, value: Fraction, size: int) -> Ints:
+        return np.repeat(getattr(self.inner, kind)(value, -(-size // self.groups)), self.groups)[:size]
 
 
 class SharedGroupNoise(SimpleII):
@@ -117,14 +115,14 @@ def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
         reason=run_saved_too_early.__doc__,
     )
     event = Pair("an event", 1, 0, partial(score_nearness, READING_COUNT))
-    yield sample_every_reading.build_twins(chance, event, truth=float(READING_COUNT))
+    name, truth = "Simple II, noise drawn at every reading", float(READING_COUNT)
+    yield pair_samples(chance, name, sample_every_reading, event, truth=truth)
 
 
 def build_reuse_subject(noise: Noise, mode: RunLayout, title: str, claim: Any) -> ExecutionModeSubject:
     return ExecutionModeSubject(claim, REUSE_TICKS, mode, noise=noise, title=title)
 
 
-@name_mistake("Simple II, noise drawn at every reading")
 def sample_every_reading(chance: ExperimentNoise, broken: bool, item: int, runs: int) -> Ints:
     """Add noise when a count is read: each reader has another draw, and may ask again."""
     draws = [SimpleII(UNIT_LOSS, horizon=1).start(runs, chance) for _ in range(READING_COUNT if broken else 1)]

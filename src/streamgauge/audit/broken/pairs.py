@@ -9,7 +9,7 @@ the class of the package that it derives from, unless another is given.
 """
 
 from collections import abc
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from functools import partial
 from inspect import getdoc
@@ -90,29 +90,19 @@ def replace_noise(mechanism: LinearMechanism[Any], cost: Fraction) -> LinearMech
     return other
 
 
-@dataclass(frozen=True)
-class Mistake:
-    """A function that can be broken, where there is no mechanism of the package to break."""
+def pair_samples(
+    chance: ExperimentNoise,
+    name: str,
+    sample: SampleFunction,
+    pair: Pair,
+    *,
+    loss: Loss = UNIT_LOSS,
+    truth: float = inf,
+) -> TwinPair:
+    """Build twins of a function, if there is no mechanism of the package to break; its docstring is the reason."""
 
-    name: str
-    sample: SampleFunction = field(repr=False)
+    def build(title: str, is_broken: bool) -> Subject:
+        known: dict[str, Any] = {"pair": pair.name, "evidence": pair.evidence, "is_vectorised": True}
+        return CallableSubject(title, partial(sample, chance, is_broken), loss, pair.one, pair.other, **known)
 
-    def __call__(self, chance: ExperimentNoise, broken: bool, data: Any, runs: int) -> Any:
-        return self.sample(chance, broken, data, runs)
-
-    def build_twins(
-        self, chance: ExperimentNoise, pair: Pair, *, loss: Loss = UNIT_LOSS, truth: float = inf
-    ) -> TwinPair:
-        """Build the function with the mistake, and without."""
-
-        def build(title: str, is_broken: bool) -> Subject:
-            sample = partial(self.sample, chance, is_broken)
-            rest: dict[str, Any] = {"pair": pair.name, "evidence": pair.evidence, "is_vectorised": True}
-            return CallableSubject(title, sample, loss, pair.one, pair.other, **rest)
-
-        return build_twins(self.name, build, True, False, truth=truth, reason=read_reason(self.sample))
-
-
-def name_mistake(name: str) -> abc.Callable[[SampleFunction], Mistake]:
-    """Mark a function with its mistake, which its docstring explains."""
-    return partial(Mistake, name)
+    return build_twins(name, build, True, False, truth=truth, reason=read_reason(sample))

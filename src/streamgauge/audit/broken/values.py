@@ -20,7 +20,7 @@ from math import exp, log
 
 import numpy as np
 
-from streamgauge.audit.broken.pairs import TwinPair, name_mistake
+from streamgauge.audit.broken.pairs import TwinPair, pair_samples
 from streamgauge.audit.subject import ExperimentNoise, Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
@@ -34,17 +34,17 @@ NOISE_CUTOFF = 3  # that noise is cut off at
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    pair = partial(pair_samples, chance)
     appears = Pair("a user first seen after the intrusion", True, False)
     truth = log(float(ONE_PROBABILITY) * exp(4) + float(1 - ONE_PROBABILITY))
-    yield sample_density.build_twins(chance, appears, loss=Pure(2 * TABLE_EPSILON), truth=truth)
+    yield pair("Density, noise added after scaling", sample_density, appears, loss=Pure(2 * TABLE_EPSILON), truth=truth)
     ends = Pair("an event whose value goes from end to end", [MAX_VALUE, 0, 0, 0], [0, 0, 0, 0])
-    yield sample_mean.build_twins(chance, ends, truth=float(MAX_VALUE))
+    yield pair("Mean, noise of scale 1/(epsilon n)", sample_mean, ends, truth=float(MAX_VALUE))
     outside = Pair("an event of a value out of bounds", [1, 1, 40], [1, 1])
-    yield sample_total.build_twins(chance, outside, truth=float(MAX_VALUE - 2))
-    yield sample_count.build_twins(chance, Pair("an event", 1, 0))
+    yield pair("Sum, clamped after adding up", sample_total, outside, truth=float(MAX_VALUE - 2))
+    yield pair("Count, noise cut off", sample_count, Pair("an event", 1, 0))
 
 
-@name_mistake("Density, noise added after scaling")
 def sample_density(chance: ExperimentNoise, broken: bool, appears: bool, runs: int) -> Ints:
     """Scale the share of ones by 4/epsilon, but not the noise.
 
@@ -58,21 +58,18 @@ def sample_density(chance: ExperimentNoise, broken: bool, appears: bool, runs: i
     return np.vstack([coins, later.sum(axis=0) + chance.laplace(scale, runs)]).T
 
 
-@name_mistake("Mean, noise of scale 1/(epsilon n)")
 def sample_mean(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Floats:
     """Add noise that does not know the range: a value moves the mean by up to its range over n."""
     scale = Fraction(1) if broken else Fraction(MAX_VALUE)
     return np.asarray((sum(values) + chance.laplace(scale, runs)) / len(values), np.float64)
 
 
-@name_mistake("Sum, clamped after adding up")
 def sample_total(chance: ExperimentNoise, broken: bool, values: list[int], runs: int) -> Ints:
     """Clamp the sum: one event may be worth as much as the bound of the whole."""
     exact = min(sum(values), MAX_VALUE) if broken else sum(min(value, 1) for value in values)
     return exact + chance.laplace(Fraction(1), runs)
 
 
-@name_mistake("Count, noise cut off")
 def sample_count(chance: ExperimentNoise, broken: bool, events: int, runs: int) -> Ints:
     """Cut off noise: the largest noise on the larger count gives what the smaller one never shows."""
     noise = chance.laplace(Fraction(1), runs)
@@ -80,10 +77,10 @@ def sample_count(chance: ExperimentNoise, broken: bool, events: int, runs: int) 
 
 
 def build_presence_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    yield sample_shown_groups.build_twins(chance, Pair("the only one of a group", [5, 1], [5, 0]))
+    only = Pair("the only one of a group", [5, 1], [5, 0])
+    yield pair_samples(chance, "Groups shown only where there is somebody", sample_shown_groups, only)
 
 
-@name_mistake("Groups shown only where there is somebody")
 def sample_shown_groups(chance: ExperimentNoise, broken: bool, counts: list[int], runs: int) -> Floats:
     """Hide empty groups: a group that is shown, whatever its noisy count, has somebody in it.
 
@@ -99,12 +96,13 @@ QUERY_STEPS = [1] * (QUERY_COUNT // 2) + [-1] * (QUERY_COUNT // 2)
 
 
 def build_threshold_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    pair = partial(pair_samples, chance)
     moved = Pair("an event that moves half of the queries up and half down", QUERY_STEPS, [0] * QUERY_COUNT)
-    yield sample_reused_threshold.build_twins(chance, moved, truth=QUERY_COUNT / 4)
-    yield sample_exact_queries.build_twins(chance, Pair("an event that swaps two queries", [0, 1], [1, 0]))
+    yield pair("Sparse vector, threshold not redrawn", sample_reused_threshold, moved, truth=QUERY_COUNT / 4)
+    swapped = Pair("an event that swaps two queries", [0, 1], [1, 0])
+    yield pair("Sparse vector, queries without noise", sample_exact_queries, swapped)
 
 
-@name_mistake("Sparse vector, threshold not redrawn")
 def sample_reused_threshold(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
     """Continue after a query that was above, under the same noisy threshold, and charge once.
 
@@ -114,7 +112,6 @@ def sample_reused_threshold(chance: ExperimentNoise, broken: bool, queries: list
     return (above.astype(np.int64) if broken else stop_at_first(above)).T
 
 
-@name_mistake("Sparse vector, queries without noise")
 def sample_exact_queries(chance: ExperimentNoise, broken: bool, queries: list[int], runs: int) -> Ints:
     """Compare exact queries: one below and a larger one above enclose the threshold, so their order is exact."""
     requested = np.array(queries)[:, None] if broken else add_noise(chance, queries, runs)
@@ -139,14 +136,14 @@ COARSE_COUNT = 128
 
 
 def build_float_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    yield sample_textbook_laplace.build_twins(chance, Pair("a count of 1 and of 0", 1.0, 0.0))
-    yield sample_large_sum.build_twins(chance, Pair("an event of 2^60 and none", LARGE_SUM, 0))
+    pair = partial(pair_samples, chance)
+    yield pair("Laplace noise in floats", sample_textbook_laplace, Pair("a count of 1 and of 0", 1.0, 0.0))
+    yield pair("Large sums in floats", sample_large_sum, Pair("an event of 2^60 and none", LARGE_SUM, 0))
     counts = COARSE_COUNT, COARSE_COUNT - 1
     full = Pair(f"counts of {counts[0]} and {counts[1]}", *counts, partial(is_on_grid, COARSE_GRID))
-    yield sample_rounded_count.build_twins(chance, full)
+    yield pair("Count rounded by its size", sample_rounded_count, full)
 
 
-@name_mistake("Laplace noise in floats")
 def sample_textbook_laplace(chance: ExperimentNoise, broken: bool, value: float, runs: int) -> Floats:
     """Set the lowest bits of 0 + noise, but never those of 1 + noise (Mironov, 2012).
 
@@ -157,7 +154,6 @@ def sample_textbook_laplace(chance: ExperimentNoise, broken: bool, value: float,
     return np.asarray(value + invert_laplace(chance.uniforms(runs)), np.float64)
 
 
-@name_mistake("Large sums in floats")
 def sample_large_sum(chance: ExperimentNoise, broken: bool, value: int, runs: int) -> Floats:
     """Round to floats, which are 256 apart near 2^60 and not near 0: spacing shows size (Haney et al., 2022)."""
     if not broken:
@@ -172,7 +168,6 @@ def invert_laplace(uniforms: Floats) -> Floats:
     return np.asarray(-np.sign(centred) * np.log(np.maximum(1 - 2 * np.abs(centred), 2.0**-53)), np.float64)
 
 
-@name_mistake("Count rounded by its size")
 def sample_rounded_count(chance: ExperimentNoise, broken: bool, count: int, runs: int) -> Ints:
     """Round large counts to a coarse grid: a multiple of it shows that the exact count was large."""
     grid = COARSE_GRID if broken and count >= COARSE_COUNT else 1

@@ -94,13 +94,10 @@ def solve_epsilon(losses: Floats, chances: Floats, delta: float) -> float:
     low, high = 0.0, max(0.0, float(losses[-1]))
     for _ in range(MAX_HALVINGS):
         middle = (low + high) / 2
-        low, high = (middle, high) if compute_delta(losses, chances, middle) > delta else (low, middle)
+        above = losses > middle
+        is_less = float(chances[above] @ -np.expm1(middle - losses[above])) <= delta
+        low, high = (low, middle) if is_less else (middle, high)
     return high
-
-
-def compute_delta(losses: Floats, chances: Floats, epsilon: float) -> float:
-    above = losses > epsilon
-    return float(chances[above] @ -np.expm1(epsilon - losses[above])) if above.any() else 0.0
 
 
 MAX_COMPARED_UNITS = 2000  # units that are compared

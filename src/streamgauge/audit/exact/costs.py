@@ -16,6 +16,7 @@ Promise
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import exp, inf, isqrt
 from typing import Any
 
@@ -25,7 +26,7 @@ from scipy.optimize import LinearConstraint, milp
 from streamgauge.audit.exact import worst_case
 from streamgauge.audit.exact.linear import LinearView, NoiseTerm
 from streamgauge.audit.exact.probe import ViewFunction, probe_view
-from streamgauge.audit.neighbours import find_first_pattern, list_landmarks
+from streamgauge.audit.neighbours import list_landmarks
 from streamgauge.continual import LinearMechanism
 from streamgauge.noise.coerce import Floats
 
@@ -108,12 +109,6 @@ def gaussian_prices(view: LinearView) -> Floats:
     return np.array([float(worst_case.price(source.law)) / source.draws for source in view.sources])
 
 
-def gram(view: LinearView) -> Floats:
-    """Return the joint cost of each two ticks under Gaussian noise, if they can be hidden."""
-    shifts = view.inverse @ view.by_data
-    return np.asarray((shifts.T * gaussian_prices(view)) @ shifts)
-
-
 def is_quick(view: LinearView) -> bool:
     """Return whether costs need no linear program."""
     return view.is_gaussian or view.is_injective
@@ -146,7 +141,7 @@ def compute_view_worst(mechanism: LinearMechanism[Any], linear: LinearView, obse
     """Compute the worst neighbour under a view that was found by trying."""
     ticks = linear.by_data.shape[1]
     if linear.nonlinear_streams:
-        first = find_first_pattern(mechanism.unit, ticks)
+        first = next(list_landmarks(mechanism.unit, ticks))
         return replace(build_nonlinear_worst(linear, first), observation=observation)
     found = compute_worst_pattern(linear, mechanism, observation)
     return replace(found, computed_from=f"the code of {ticks} ticks was tried")
@@ -154,9 +149,8 @@ def compute_view_worst(mechanism: LinearMechanism[Any], linear: LinearView, obse
 
 def build_nonlinear_worst(linear: LinearView, pattern: worst_case.Pattern) -> worst_case.WorstCase:
     """Build the result for code that is not linear: any loss."""
-    return build_unknown_worst(
-        pattern, f"not computed: the code is not linear, as a stream of {linear.nonlinear_streams[0].name} shows"
-    )
+    why = f"the code is not linear, as a stream of {linear.nonlinear_streams[0].name} shows"
+    return build_unknown_worst(pattern, f"not computed: {why}")
 
 
 def build_unknown_worst(pattern: worst_case.Pattern, computed_from: str) -> worst_case.WorstCase:
@@ -169,21 +163,16 @@ def compute_worst_pattern(
 ) -> worst_case.WorstCase:
     """Compute the worst of all patterns; if there are too many, of some, with a bound for all."""
     unit, ticks = mechanism.unit, linear.by_data.shape[1]
+    price_pattern = partial(compute_pattern_worst, linear, mechanism, observation)
     if worst_case.is_enumerable(unit, ticks, MAX_QUICK_PATTERNS if is_quick(linear) else MAX_LP_PATTERNS):
-        return worst_case.combine_worst_cases(
-            compute_pattern_worst(linear, mechanism, pattern, observation)
-            for pattern in worst_case.list_patterns(unit, ticks)
-        )
+        return worst_case.combine_worst_cases(map(price_pattern, worst_case.list_patterns(unit, ticks)))
     costly = bound_worst_set(linear, min(unit.ticks, ticks), find_currency(mechanism))
-    tried_out = {*list_landmarks(unit, ticks), costly.pattern}
-    worst = worst_case.combine_worst_cases(
-        compute_pattern_worst(linear, mechanism, pattern, observation) for pattern in tried_out
-    )
+    worst = worst_case.combine_worst_cases(map(price_pattern, {*list_landmarks(unit, ticks), costly.pattern}))
     return replace(worst, amount=max(float(worst.amount), compute_unit_scale(mechanism) * costly.upper_bound))
 
 
 def compute_pattern_worst(
-    linear: LinearView, mechanism: LinearMechanism[Any], pattern: worst_case.Pattern, observation: str
+    linear: LinearView, mechanism: LinearMechanism[Any], observation: str, pattern: worst_case.Pattern
 ) -> worst_case.WorstCase:
     """Compute the cost of hiding one unit.
 
@@ -193,12 +182,11 @@ def compute_pattern_worst(
     move, currency = np.zeros(linear.by_data.shape[1]), find_currency(mechanism)
     move[[tick - 1 for tick in pattern]] = 1
     cost, scale = compute_cost(linear, move, currency), compute_unit_scale(mechanism)
-    if currency == "pure" or linear.is_gaussian:
-        return worst_case.WorstCase(pattern, scale * cost.upper_bound, observation, scale * cost.lower_bound)
-    far = isqrt(int(mechanism.tick_sensitivity.l2_squared))
-    return worst_case.WorstCase(
-        pattern, scale * cost.upper_bound, observation, compute_cost(linear, far * move, currency).lower_bound
-    )
+    lower_bound = scale * cost.lower_bound
+    if currency != "pure" and not linear.is_gaussian:
+        far = isqrt(int(mechanism.tick_sensitivity.l2_squared))
+        lower_bound = compute_cost(linear, far * move, currency).lower_bound
+    return worst_case.WorstCase(pattern, scale * cost.upper_bound, observation, lower_bound)
 
 
 def find_currency(mechanism: LinearMechanism[Any]) -> str:
@@ -220,7 +208,9 @@ def bound_worst_set(linear: LinearView, size: int, currency: str) -> worst_case.
     alone = np.array([compute_cost(linear, move, currency).upper_bound for move in np.eye(linear.by_data.shape[1])])
     power = 1 if currency == "pure" else 2
     if power == 2 and linear.is_gaussian and np.isfinite(alone).all():
-        return worst_case.bound_worst_case_set(np.abs(gram(linear)), size)
+        shifts = linear.inverse @ linear.by_data
+        gram = (shifts.T * gaussian_prices(linear)) @ shifts  # the joint cost of each two ticks
+        return worst_case.bound_worst_case_set(np.abs(gram), size)
     worst = worst_case.find_largest(alone, size)
     most = float((alone[worst] ** (1 / power)).sum()) ** power
     return worst_case.WorstCaseSet(tuple(int(place) + 1 for place in worst), 0.0, most)

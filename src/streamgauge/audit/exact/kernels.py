@@ -170,6 +170,7 @@ def list_outcomes(belief: Belief, step: Callable[[State, int], TransitionLaw]) -
     return after.values()
 
 
+Acts = tuple[Value, ...]
 ActPairs = Sequence[tuple[Value, Value]]
 ActCounts = tuple[int, ...]  # how often each act of a schedule was done
 
@@ -194,11 +195,14 @@ class ActSchedule:
 
 @dataclass(frozen=True)
 class ActStreams:
-    """The hischedule of a belief: the acts of both worlds, and the number of acts before the look."""
+    """The history of a belief: the acts of both worlds, and the number of acts before the look."""
 
-    one: tuple[Value, ...] = ()
-    other: tuple[Value, ...] = ()
+    one: Acts = ()
+    other: Acts = ()
     peek: int | None = None
+
+    def insert_look(self, acts: Acts) -> Acts:
+        return acts if self.peek is None else (*acts[: self.peek], LOOK_ACT, *acts[self.peek :])
 
     def append(self, one: Value, other: Value) -> "ActStreams":
         if one == LOOK_ACT:
@@ -346,13 +350,17 @@ def list_branches(act: Callable[[ForkedChance], R]) -> Iterator[ChanceBranch[R]]
     >>> [(str(way.weight), way.result) for way in list_branches(lambda chance: chance.uniform(2, 2).tolist())]
     [('1/4', [0, 0]), ('1/4', [0, 1]), ('1/4', [1, 0]), ('1/4', [1, 1])]
     """
-    forced: list[int] | None = []
-    while forced is not None:
+    forced: Sequence[int] = ()
+    while True:
         chance = ForkedChance(forced)
         result = act(chance)
         choices = tuple(choice for choice, _ in chance.choices)
         yield ChanceBranch(chance.weight, result, tuple(chance.scales), choices)
-        forced = find_next_choices(chance.choices)
+        open_places = [place for place, (choice, sides) in enumerate(chance.choices) if choice + 1 < sides]
+        if not open_places:
+            return
+        last = open_places[-1]  # the last choice that can be increased
+        forced = (*choices[:last], choices[last] + 1)
 
 
 def add_weights(outcomes: Iterable[tuple[K, Fraction]]) -> dict[K, Fraction]:
@@ -368,12 +376,3 @@ def score_outcome(one: Mapping[K, Fraction], other: Mapping[K, Fraction], outcom
     if one.get(outcome) and other.get(outcome):
         return log(one[outcome] / other[outcome])
     return IMPOSSIBLE_SCORE if one.get(outcome) else -IMPOSSIBLE_SCORE
-
-
-def find_next_choices(choices: Sequence[tuple[int, int]]) -> list[int] | None:
-    """Return the choices of the next branch: the last choice that can be increased is increased."""
-    for place in reversed(range(len(choices))):
-        choice, sides = choices[place]
-        if choice + 1 < sides:
-            return [*(before for before, _ in choices[:place]), choice + 1]
-    return None

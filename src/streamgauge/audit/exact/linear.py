@@ -62,9 +62,8 @@ class Lattice:
         (True, False)
         """
         scaled = target * self.denominator
-        if np.abs(scaled - np.rint(scaled)).max(initial=0.0) > LATTICE_TOLERANCE * max(
-            1.0, np.abs(scaled).max(initial=0)
-        ):
+        close = LATTICE_TOLERANCE * np.abs(scaled).max(initial=1.0)
+        if np.abs(scaled - np.rint(scaled)).max(initial=0.0) > close:
             return False
         left = [int(number) for number in np.rint(scaled)]
         for row, column in self.basis:
@@ -256,7 +255,7 @@ StreamFunction = Callable[[Floats], tuple[Array, Array]]  # of views: both strea
 
 @dataclass(frozen=True, eq=False)
 class LikelihoodRatio:
-    """The log-likelihood ratio of a view under two worlds."""
+    """The log-likelihood ratio of a view under two worlds, by its first groups: others are not read."""
 
     view: LinearView
     groups: int
@@ -264,10 +263,12 @@ class LikelihoodRatio:
 
     def __call__(self, views: Floats) -> Floats:
         one, other = self.streams(views)
-        shown = views.reshape(len(views), self.groups, -1)
+        shown = views[:, : self.groups * len(self.view.by_data)].reshape(len(views), self.groups, -1)
         without = shown - other @ self.view.by_data.T
         moved = (one - other) @ self.view.by_data.T
-        found = (self._score_draws if self._has_visible_draws else self._score_sums)(without, moved)
+        draws, shift = without @ self.view.inverse.T, moved @ self.view.inverse.T
+        found = self._score_draws(draws, shift) if self._has_visible_draws else self._score_sums(draws, shift)
+        found = found + self._score_steps(draws, shift)
         return np.asarray(np.round(found + EXACT_WEIGHT * self._score_exact(without, moved), SCORE_DIGITS), np.float64)
 
     @property
@@ -282,22 +283,19 @@ class LikelihoodRatio:
     def _has_visible_draws(self) -> bool:
         return self.view.is_laplace and self.view.is_injective
 
-    def _score_draws(self, without: Floats, moved: Floats) -> Floats:
-        draws, shift = without @ self.view.inverse.T, moved @ self.view.inverse.T
-        total = np.zeros(len(without))
+    def _score_draws(self, draws: Floats, shift: Floats) -> Floats:
+        total = np.zeros(len(draws))
         for place, source in enumerate(self.view.sources):
             z, s = draws[..., place], shift[..., place]
             if are_whole(s).all():
                 z, s = np.rint(z), np.rint(s)
             if s.any():
                 total += (log_weight(source, z - s) - log_weight(source, z)).sum(axis=1)
-        return np.asarray(total + self._score_steps(draws, shift))
+        return total
 
-    def _score_sums(self, without: Floats, moved: Floats) -> Floats:
+    def _score_sums(self, draws: Floats, shift: Floats) -> Floats:
         variances = self.view.deviations**2
-        draws, shift = without @ self.view.inverse.T, moved @ self.view.inverse.T
-        found = ((draws - shift / 2) * shift / variances).sum(axis=(1, 2))
-        return np.asarray(found + self._score_steps(draws, shift))
+        return np.asarray(((draws - shift / 2) * shift / variances).sum(axis=(1, 2)))
 
     def _score_steps(self, draws: Floats, shift: Floats) -> Floats | float:
         """Return the draws that are whole in the first world, less those in the other, if a shift is not whole."""

@@ -310,19 +310,15 @@ def worst_neighbour(mechanism: LinearMechanism[Any], ticks: int) -> WorstCase:
         first = tuple(range(1, min(mechanism.unit.ticks, ticks) + 1))
         how = f"{how} have laws of another currency"
         return WorstCase(first, inf, lower_bound=0.0, computed_from=how, is_priced=False)
-    return replace(find_worst_pattern(strategy, mechanism.tick_sensitivity, mechanism.unit), computed_from=how)
-
-
-def find_worst_pattern(strategy: Strategy, reach: Sensitivity, unit: Unit) -> WorstCase:
-    """Find the worst pattern of a unit by a search in floats, and compute its loss exactly."""
-    power = find_power(strategy)
-    found = worst_case_set(unit, np.abs(strategy.measure), row_costs(strategy), power)
-    loss = exact_loss(strategy, reach, found.pattern)
+    reach, power = mechanism.tick_sensitivity, find_power(strategy)  # the search is in floats, the loss exact
+    found = worst_case_set(mechanism.unit, np.abs(strategy.measure), row_costs(strategy), power)
+    loss: Fraction | float = exact_loss(strategy, reach, found.pattern)
     sure = float(loss) if strategy.measure.min() >= 0 else signed_loss(strategy, reach, found.pattern)
+    lower = None if sure == float(loss) else sure
     if found.upper_bound > found.lower_bound:
         reached = float(reach.l1 if power == 1 else reach.l2_squared)
-        return WorstCase(found.pattern, max(float(loss), found.upper_bound * reached), lower_bound=sure)
-    return WorstCase(found.pattern, loss, lower_bound=None if sure == float(loss) else sure)
+        loss, lower = max(float(loss), found.upper_bound * reached), sure
+    return WorstCase(found.pattern, loss, lower_bound=lower, computed_from=how)
 
 
 def signed_loss(strategy: Strategy, reach: Sensitivity, pattern: Pattern) -> float:

@@ -50,7 +50,6 @@ from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, MIN_RUNS, ignor
 from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
 from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
 from streamgauge.audit.pipeline.compare import (
-    PipelineSubject,
     PipelineTrial,
     RunBank,
     RunByRunSubject,
@@ -61,7 +60,7 @@ from streamgauge.audit.pipeline.neighbours import PartLoss, list_families, max_j
 from streamgauge.audit.pipeline.outputs import MEASURE_FIELDS, ReleaseView, SinkView
 from streamgauge.audit.pipeline.runs import AFTER_FIRST_WRITE, RunInterruption, create_private_folder
 from streamgauge.audit.report import split_confidence
-from streamgauge.audit.subject import Pair, Score, Subject
+from streamgauge.audit.subject import Pair, Score, Subject, ViewSubject
 from streamgauge.audit.subjects.local import LocalSubject
 from streamgauge.audit.verdict import Measurement, Verdict
 from streamgauge.config.errors import PipelineFileError
@@ -120,11 +119,6 @@ def combine_pieces(pieces: Sequence[PartLoss]) -> WorstCase:
             total = sum(each.floor for each in family if each.pattern == worst.pattern)
             sure = replace(worst, amount=inf, lower_bound=total) if total > sure.floor else sure
     return replace(sure, amount=max(sure.floor, max_joint_loss(pieces)), lower_bound=sure.floor)
-
-
-def compute_horizon(plans: Sequence[ReleasePlan]) -> int:
-    """Return the last tick of some releases, or the last that is computed."""
-    return max(min(MAX_HORIZON_TICKS, plan.last_tick(1) or MAX_HORIZON_TICKS) for plan in plans)
 
 
 MAX_HASHES, MAX_SKETCH_WIDTH = 2, 4
@@ -274,7 +268,8 @@ class PipelineAuditor:
     def _compute_loss(
         self, title: str, plans: Sequence[ReleasePlan], claim: Loss
     ) -> tuple[Sequence[ReleasePlan], Verdict]:
-        worst = compute_worst_loss(plans, compute_horizon(plans), claim)
+        horizon = max(min(MAX_HORIZON_TICKS, plan.last_tick(1) or MAX_HORIZON_TICKS) for plan in plans)
+        worst = compute_worst_loss(plans, horizon, claim)
         in_run = compute_worst_loss(plans, self.trial.ticks, claim)
         return plans, Verdict(title, claim, worst, exact_in_run=None if in_run is None else float(in_run.amount))
 
@@ -283,9 +278,7 @@ class PipelineAuditor:
         name = f"{self.trial.file.path.name}, stopped and resumed"
         runs = max(MIN_RUNS, self.runs // INTERRUPTED_RUN_DIVISOR)
         bank = self._build_bank(pairs, runs, AFTER_FIRST_WRITE)
-        whole = build_pipeline_subject(name, self.trial.plans, self.loss, bank, None)
-        scores = [build_two_attempt_score(bank.view.size, score) for score in whole.evidence]
-        measured = self._measure(replace(whole, evidence=scores, places=None), runs)
+        measured = self._measure(build_pipeline_subject(name, self.trial.plans, self.loss, bank, None), runs)
         count = bank.runs.redrawn_count
         reasons = (f"a tick was published from two draws in {count:,} runs",) if count else ()
         return Verdict(name, self.loss, measurement=measured, direct_reasons=reasons)
@@ -392,13 +385,19 @@ def _floor_count(statistic: Summary, count: Floats) -> Floats:
     return MomentSums(count, count, one[0] * noise, one[1] * noise).floored_count
 
 
-def build_view_evidence(view: SinkView, one: Floats, other: Floats) -> Score | None:
-    """Build the evidence between two views without noise, from all releases that can be read back."""
+def build_view_evidence(view: SinkView, attempts: int, one: Floats, other: Floats) -> Score | None:
+    """Build the evidence between two views without noise, from all releases that can be read back.
+
+    The evidence of a run with several attempts is the sum of all.
+    """
     found = [reading.build_evidence(one, other) for part in view.first_parts for reading in build_readings(part) or ()]
     scores = [score for score in found if score is not None]
-    if not scores:
-        return None
-    return lambda views: np.asarray(np.sum([score(views) for score in scores], axis=0), np.float64)
+
+    def add_scores(views: Floats) -> Floats:
+        parts = np.split(views, attempts, axis=1)
+        return np.asarray(np.sum([score(part) for part in parts for score in scores], axis=0), np.float64)
+
+    return add_scores if scores else None
 
 
 def find_distinct_pairs(silent: Floats) -> list[int]:
@@ -411,22 +410,17 @@ def find_distinct_pairs(silent: Floats) -> list[int]:
 
 def build_pipeline_subject(
     title: str, plans: Sequence[ReleasePlan], claim: Loss, bank: RunBank, max_pairs: int | None
-) -> PipelineSubject:
+) -> ViewSubject:
     """Build a subject of some releases, with all pairs or the few that move them farthest."""
     own, places = bank.view.select({plan.name for plan in plans})
     silent = bank.noiseless_views[:, :, places]
-    far = np.array([compute_total_worth(own, *sides) for sides in silent])
-    chosen = np.argsort(-far, kind="stable")[:max_pairs].tolist()
-    return PipelineSubject(title, claim, bank, chosen, [build_view_evidence(own, *silent[n]) for n in chosen], places)
-
-
-def compute_total_worth(view: SinkView, one: Floats, other: Floats) -> float:
-    """Return the distance that a unit moves all releases of a view."""
-    return sum(float(compute_release_worth(shown, one[None], other)[0]) for shown in view.first_parts)
-
-
-def build_two_attempt_score(size: int, score: Score | None) -> Score | None:
-    """Build the score of a run with two attempts: the sum of both."""
-    if score is None:
-        return None
-    return lambda views: np.asarray(score(views[:, :size]) + score(views[:, size:]), np.float64)
+    far = [
+        sum(float(compute_release_worth(shown, one[None], other)[0]) for shown in own.first_parts)
+        for one, other in silent
+    ]
+    pairs = []
+    for number in np.argsort(-np.array(far), kind="stable")[:max_pairs].tolist():
+        evidence = build_view_evidence(own, bank.attempts, *silent[number])
+        pairs.append(Pair(bank.pairs[number].name, (number, True), (number, False), evidence))
+    every = np.concatenate([places + attempt * bank.view.size for attempt in range(bank.attempts)])
+    return ViewSubject(title, claim, pairs, lambda data, runs: bank.next_views(title, data, runs)[:, every])

@@ -1,7 +1,7 @@
 """Trials of a pipeline file, and its runs as subjects: their numbers, and everything public besides.
 
-`PipelineSubject` attacks the numbers of some releases. `RunByRunSubject` runs the file as it is, with all that is
-public besides its numbers:
+`RunBank` stores the runs that the numbers of releases are attacked with. `RunByRunSubject` runs the file as it is,
+with all that is public besides its numbers:
 
     comparisons    each pair once, under the same noise on both sides: public text must be equal, for complete runs, for
                    runs that stop and resume, and for runs killed at every step of a commit
@@ -34,10 +34,10 @@ from streamgauge.audit.pipeline.copies import Copies, LouderNoise, NoiseScaling,
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecords
 from streamgauge.audit.pipeline.outputs import MEASURE_FIELDS, ReleaseView, SinkView, list_groups
 from streamgauge.audit.pipeline.runs import ALL_INTERRUPTIONS, PrivateRuns, RunInterruption, RunOutcome, list_sinks
-from streamgauge.audit.subject import Pair, Score
+from streamgauge.audit.subject import Pair
 from streamgauge.audit.verdict import format_amount
 from streamgauge.config.settings import PipelineFile
-from streamgauge.noise import Ints, Noise, SecureNoise
+from streamgauge.noise import Noise, SecureNoise
 from streamgauge.noise.coerce import Floats
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.privacy import Approx, Loss
@@ -96,10 +96,9 @@ class PipelineTrial:
         view = self.build_view()
         observed = self.run_without_noise(view, [(), *units])
         worths = [compute_release_worth(part, observed[1:], observed[0]) for part in view.first_parts]
-        best = neighbours.rank_candidates(worths)
-        discovered = self.has_discovered_groups
-        pairs = neighbours.list_input_pairs(self.file.stream, self.ticks, lines, best, has_discovered_groups=discovered)
-        return list(pairs)
+        ranked = [lines[place] for place in neighbours.rank_candidates(worths)]
+        in_crowd = self.has_discovered_groups
+        return list(neighbours.list_input_pairs(self.file.stream, self.ticks, lines, ranked, in_crowd=in_crowd))
 
     @property
     def has_discovered_groups(self) -> bool:
@@ -129,9 +128,12 @@ class PipelineTrial:
 
 
 def compute_release_worth(view: ReleaseView, views: Floats, nothing: Floats) -> Floats:
-    """Return the distance of each view from one of nothing, in a release."""
-    value, stddev = (view.numbers(views)[..., MEASURE_FIELDS.index(part)] for part in ("value", "stddev"))
-    return neighbours.compute_worth(value, stddev, view.numbers(nothing[None])[0, ..., MEASURE_FIELDS.index("value")])
+    """Return the distance of each view from one of nothing, in standard errors of a release."""
+    place = MEASURE_FIELDS.index("value")
+    values = (np.nan_to_num(view.numbers(shown)[..., place], nan=-1.0) for shown in (views, nothing[None]))
+    stddev = view.numbers(views)[..., MEASURE_FIELDS.index("stddev")]
+    spread = np.where(np.isfinite(stddev) & (stddev > 0), stddev, 1.0)
+    return np.asarray((np.abs(np.subtract(*values)) / spread).reshape(len(views), -1).sum(axis=1), np.float64)
 
 
 def find_moved_groups(view: ReleaseView, views: Floats) -> tuple[Any, ...]:
@@ -317,35 +319,16 @@ class RunBank:
     views_by_side: dict[SideKey, list[Floats]] = field(default_factory=dict, repr=False)
     read_positions: dict[tuple[str, SideKey], int] = field(default_factory=dict, repr=False)
 
+    @property
+    def attempts(self) -> int:
+        return 1 if self.runs.interruption is None else 2
+
     def next_views(self, reader: str, key: SideKey, count: int) -> Floats:
         """Return the next views that this reader has not used."""
         begin, blocks = self.read_positions.get((reader, key), 0), self.views_by_side.setdefault(key, [])
         self.read_positions[reader, key] = end = begin + count
-        while len(blocks) * self.runs.copies.count < end:
-            pair = self.pairs[key[0]]
+        pair, size = self.pairs[key[0]], self.runs.copies.count
+        while len(blocks) * size < end:
             blocks.append(self.runs.run_views(self.view, [pair.one if key[1] else pair.other]))
-            self.watch(min(end, len(blocks) * self.runs.copies.count), end)
-        size = self.runs.copies.count
+            self.watch(min(end, len(blocks) * size), end)
         return np.concatenate(blocks[begin // size : -(-end // size)])[begin % size :][:count]
-
-
-@dataclass(frozen=True)
-class PipelineSubject:
-    """Some releases of a file, to those who read its sinks."""
-
-    name: str
-    loss: Loss
-    bank: RunBank = field(repr=False)
-    pair_numbers: Sequence[int]  # of the pairs that it is attacked with
-    evidence: Sequence[Score | None] = field(repr=False)  # of each of them
-    places: Ints | None = field(repr=False)  # of all that is seen, where not all is looked at
-
-    def pairs(self) -> Sequence[Pair]:
-        return [
-            Pair(self.bank.pairs[number].name, (number, True), (number, False), score)
-            for number, score in zip(self.pair_numbers, self.evidence, strict=True)
-        ]
-
-    def views(self, data: SideKey, runs: int) -> Floats:
-        views = self.bank.next_views(self.name, data, runs)
-        return views if self.places is None else views[:, self.places]

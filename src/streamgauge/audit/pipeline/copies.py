@@ -82,14 +82,14 @@ class RepeatedReleases:
     @cached_property
     def file(self) -> PipelineFile:
         by_name = {release.name: release for release in self.original.releases}
-        releases = [replace(by_name[own], name=name) for name, (_, own) in self._copies_by_name.items()]
+        owners = {name: own for name, (_, own) in self._copies_by_name.items()}
+        releases = [replace(by_name[own], name=name) for name, own in owners.items()]
         stream = replace(self.original.stream, budget=raise_budget(self.original.stream.budget))
-        names = [
-            tuple(name for name, (_, own) in self._copies_by_name.items() if own in sink.releases)
+        sinks = (
+            replace(sink, releases=tuple(name for name, own in owners.items() if own in sink.releases))
             for sink in self.original.sinks
-        ]
-        sinks = tuple(replace(sink, releases=own) for sink, own in zip(self.original.sinks, names, strict=True))
-        return replace(replace_releases(self.original, stream, releases), sinks=sinks)
+        )
+        return replace(replace_releases(self.original, stream, releases), sinks=tuple(sinks))
 
     def build_records(self, inputs: Sequence[InputRecords]) -> Iterator[PlacedRecord]:
         return ((line, "", {}) for line in inputs[0])

@@ -14,7 +14,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import accumulate
 from math import prod
+from operator import mul
 from pathlib import Path
 from typing import Any
 
@@ -160,18 +162,15 @@ class CandidateRecords:
         """List at most so many records, spread over all combinations."""
         values = [list(dict.fromkeys(self._list_values(column))) for column in self._columns]
         has_times = any(self.file.stream.time in plan.query.columns for plan in self.plans)
-        sides = [*values, (0.5, 0.0, 0.99) if has_times else (0.5,), range(1, self.ticks + 1) if has_times else (1,)]
+        parts, ticks = ((0.5, 0.0, 0.99), range(1, self.ticks + 1)) if has_times else ((0.5,), range(1, 2))
+        sides: list[Sequence[Any]] = [*values, parts, ticks]
         total = prod(map(len, sides))
-        picked = dict.fromkeys(number * total // min(max_records, total) for number in range(min(max_records, total)))
-        return [self._build_record(sides, number) for number in picked]
-
-    def _build_record(self, sides: Sequence[Sequence[Any]], number: int) -> InputRecord:
-        values = []
-        for side in sides:
-            number, place = divmod(number, len(side))
-            values.append(side[place])
-        names = [column.name for column in self._columns]
-        return InputRecord(values[-1], tuple(zip(names, values, strict=False)), tick_fraction=values[-2])
+        count, names, found = min(max_records, total), [column.name for column in self._columns], []
+        for number in dict.fromkeys(number * total // count for number in range(count)):
+            steps = accumulate(map(len, sides), mul, initial=1)  # of each side, in the numbering of combinations
+            *chosen, part, tick = (side[number // step % len(side)] for side, step in zip(sides, steps, strict=False))
+            found.append(InputRecord(tick, tuple(zip(names, chosen, strict=True)), tick_fraction=part))
+        return found
 
     @property
     def _columns(self) -> list[Column]:

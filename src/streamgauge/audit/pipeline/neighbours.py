@@ -29,10 +29,9 @@ Promise
     no other part of the family needs another number.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 from itertools import combinations
 from math import nan
 from typing import Any
@@ -95,23 +94,14 @@ def list_varied_units(
             yield f"a user with another {name} in each tick", other
 
 
-def choose_other_bound(low: float, high: float, value: Any) -> float:
-    return low if value == high else high
-
-
-def exceed_bound(size: float, low: float, high: float, value: Any) -> float:
-    """Return a number far outside of its bounds, on the same side."""
-    return high + size * (high - low) if value == high else low - size * (high - low)
-
-
-def replace_bounded(stream: Stream, line: InputRecord, transform: Callable[[Any, Any, Any], Any]) -> InputRecord:
-    """Return the record with other numbers in columns that have bounds."""
-    bounds = {name: column.bounds for name, column in stream.columns.items()}
-    changes = {
-        name: transform(to_plain_number(found[0]), to_plain_number(found[1]), value)
-        for name, value in line.columns
-        if (found := bounds.get(name))
-    }
+def replace_bounded(stream: Stream, line: InputRecord, ranges: float | None) -> InputRecord:
+    """Return the record with numbers so many ranges beyond their bounds, or at the other bound if that is None."""
+    changes = {}
+    for name, value in line.columns:
+        if bounds := stream.columns[name].bounds if name in stream.columns else None:
+            low, high = map(to_plain_number, bounds)
+            near, far, sign = (high, low, 1) if value == high else (low, high, -1)
+            changes[name] = far if ranges is None else near + sign * ranges * (high - low)
     return replace_values(line, changes)
 
 
@@ -143,23 +133,18 @@ MALFORMED_LINES = {
 
 def list_hostile_pairs(stream: Stream, ticks: int, line: InputRecord, others: InputRecords) -> Iterator[Pair]:
     """List all pairs with one hostile unit; `line` is the worst record."""
-    yield from _list_out_of_bounds(stream, ticks, line)
+    turned = replace_bounded(stream, line, None)
+    if turned != line:
+        yield Pair(f"{describe_unit(stream, turned)}, alone", build_unit(stream, turned, ticks), ())
+        for what, ranges in (("out of bounds", FAR_RANGES), ("absurd", ABSURD_RANGES)):
+            wild = replace_bounded(stream, line, ranges)
+            yield Pair(f"a unit whose numbers are {what}", build_unit(stream, wild, ticks), ())
     for name, odd in list_odd_records(stream, line):
         yield Pair(f"a record {name}, before others", (odd, *others), others)
     yield Pair("a record after all others", (*others, replace(line, tick=1)), others)
     if isinstance(stream.unit, User):
         twice = build_unit(stream, line, ticks, exceed_bounds=True)
         yield Pair("a user with twice as many events as allowed", twice, ())
-
-
-def _list_out_of_bounds(stream: Stream, ticks: int, line: InputRecord) -> Iterator[Pair]:
-    turned = replace_bounded(stream, line, choose_other_bound)
-    if turned == line:
-        return
-    yield Pair(f"{describe_unit(stream, turned)}, alone", build_unit(stream, turned, ticks), ())
-    for what, size in (("out of bounds", FAR_RANGES), ("absurd", ABSURD_RANGES)):
-        wild = replace_bounded(stream, line, partial(exceed_bound, size))
-        yield Pair(f"a unit whose numbers are {what}", build_unit(stream, wild, ticks), ())
 
 
 def list_odd_records(stream: Stream, line: InputRecord) -> Iterator[tuple[str, InputRecord]]:
@@ -191,13 +176,6 @@ BALANCED_EVENTS = 20  # events of other people at each end of the bounds
 LARGE_GROUP_EVENTS = 300  # events of other people in one group, if groups must be large to be published
 
 
-def compute_worth(value: Floats, stddev: Floats, nothing: Floats) -> Floats:
-    """Return how far each candidate moves the releases, in standard errors; the first axis is candidates."""
-    apart = np.abs(np.nan_to_num(value, nan=-1.0) - np.nan_to_num(nothing, nan=-1.0))
-    spread = np.where(np.isfinite(stddev) & (stddev > 0), stddev, 1.0)
-    return np.asarray((apart / spread).reshape(len(value), -1).sum(axis=1), np.float64)
-
-
 def rank_candidates(worths: Sequence[Floats]) -> list[int]:
     """Rank candidates: those that move most releases first, then those that move them farthest.
 
@@ -211,36 +189,30 @@ def rank_candidates(worths: Sequence[Floats]) -> list[int]:
 
 
 def list_input_pairs(
-    stream: Stream,
-    ticks: int,
-    lines: Sequence[InputRecord],
-    best: Sequence[int],
-    *,
-    has_discovered_groups: bool = False,
+    stream: Stream, ticks: int, lines: Sequence[InputRecord], ranked: Sequence[InputRecord], *, in_crowd: bool
 ) -> Iterator[Pair]:
-    """List all pairs that are worth an attack, the worst first."""
-    line = lines[best[0]]
-    unit, others = build_unit(stream, line, ticks), build_crowd(ticks, lines, best)
+    """List all pairs that are worth an attack, the worst first; `ranked` are the records that move most."""
+    line = ranked[0]
+    unit, others = build_unit(stream, line, ticks), build_crowd(ticks, lines, line)
     yield Pair(f"{describe_unit(stream, line)}, alone", unit, ())
     yield Pair(f"{describe_unit(stream, line)}, among others", unit + others, others)
-    turned = replace_bounded(stream, line, choose_other_bound)
+    turned = replace_bounded(stream, line, None)
     if turned != line:
         ends = tuple(replace(each, user=1 + n) for n in range(BALANCED_EVENTS) for each in (line, turned))
         yield Pair(f"{describe_unit(stream, line)}, in a balance", unit + ends, ends)
-    if has_discovered_groups:
+    if in_crowd:
         many = tuple(replace(line, user=1 + number) for number in range(LARGE_GROUP_EVENTS))
         yield Pair(f"{describe_unit(stream, line)}, in a crowd", unit + many, many)
-    for number in best[1:]:
-        own = lines[number]
+    for own in ranked[1:]:
         yield Pair(f"{describe_unit(stream, own)}, alone", build_unit(stream, own, ticks), ())
     for name, mixed in list_varied_units(stream, line, lines, ticks):
         yield Pair(name, mixed, ())
     yield from list_hostile_pairs(stream, ticks, line, others)
 
 
-def build_crowd(ticks: int, lines: Sequence[InputRecord], best: Sequence[int]) -> InputRecords:
+def build_crowd(ticks: int, lines: Sequence[InputRecord], worst: InputRecord) -> InputRecords:
     """Return events of other people in every tick: like the worst record, and unlike."""
-    kinds = [lines[number] for number in (best[0], len(lines) // 3, 2 * len(lines) // 3)]
+    kinds = [worst, lines[len(lines) // 3], lines[2 * len(lines) // 3]]
     every = range(1, ticks + 1)
     return tuple(replace(line, tick=tick, user=n) for tick in every for n, line in enumerate(kinds, 1))
 

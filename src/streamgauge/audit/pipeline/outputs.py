@@ -23,10 +23,11 @@ the label of a copy can be removed from it as from JSON.
 import csv
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import blake2b
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,7 +74,14 @@ class SinkContent:
 
     def read_rows(self) -> tuple[list[SinkRow], bytes]:
         """Return all rows in order, and the bytes that are no row."""
-        return READERS[self.form](self.text)
+        lines, rows, rest = self.text.split(b"\n"), list[SinkRow](), []
+        parse_line = partial(_parse_wide, parse_header(lines[0])) if self.form == "wide" else LINE_PARSERS[self.form]
+        for line in lines:
+            try:
+                rows.append(parse_line(line))
+            except (ValueError, LookupError, TypeError, AttributeError):
+                rest.append(line)
+        return rows, b"\n".join(rest)
 
     def list_oddities(self) -> list[str]:
         """List numbers that are not spelled canonically."""
@@ -112,17 +120,14 @@ def parse_sink(sink: SinkSettings, where: Path, printed: bytes) -> SinkContent:
 def parse_wide_csv(data: bytes) -> SinkContent:
     """Split wide CSV into its numbers and its text; the header says which cells are numbers."""
     header, *rest = data.split(b"\n")
-    firsts = [first for first, _ in find_measures(parse_header(header))]
+    size, measures = len(MEASURE_FIELDS), find_measures(parse_header(header))
     tokens, lines = [], [header]
     for line in rest:
         cells = CSV_FIELD_PATTERN.findall(line)
-        for first in firsts:
-            if first + len(MEASURE_FIELDS) <= len(cells) and cells[first + len(MEASURE_FIELDS) - 1] in (
-                b"true",
-                b"false",
-            ):
-                tokens += cells[first : first + len(MEASURE_FIELDS)]
-                cells[first : first + len(MEASURE_FIELDS)] = [b"0"] * len(MEASURE_FIELDS)
+        for first, _ in measures:
+            if first + size <= len(cells) and cells[first + size - 1] in (b"true", b"false"):
+                tokens += cells[first : first + size]
+                cells[first : first + size] = [b"0"] * size
         lines.append(b",".join(cells))
     return SinkContent("wide", strip_stamps(b"\n".join(lines)), parse_numbers(tokens), tokens)
 
@@ -134,27 +139,25 @@ def parse_header(header: bytes) -> list[str]:
 
 def find_measures(names: Sequence[str]) -> list[tuple[int, str]]:
     """Return where each measure begins in a wide header, and its name."""
-    found = []
-    for first, name in enumerate(names):
-        if tuple(names[first : first + len(MEASURE_FIELDS)]) == tuple(name + ending for ending in COLUMN_SUFFIXES):
-            found.append((first, name))
-    return found
+    size = len(MEASURE_FIELDS)
+    return [
+        (first, name)
+        for first, name in enumerate(names)
+        if [*names[first : first + size]] == [name + ending for ending in COLUMN_SUFFIXES]
+    ]
 
 
-def _read_wide(text: bytes) -> tuple[list[SinkRow], bytes]:
-    header, _, rest = text.partition(b"\n")
-    names = parse_header(header)
-    found, others = _read_lines(rest, lambda line: _parse_wide_row(names, line))
-    return found, header + b"\n" + others
+def _parse_wide(names: Sequence[str], line: bytes) -> SinkRow:
+    """Return a line as a row; its group has the level, if there is one, as its last pair.
 
-
-def _parse_wide_row(names: Sequence[str], line: bytes) -> SinkRow:
-    """Return a line as a row; its group has the level, if there is one, as its last pair."""
+    A label that begins with a quotation mark is JSON.
+    """
     cells, measures = CSV_FIELD_PATTERN.findall(line), find_measures(names)
     plain = next(csv.reader([line.decode()], strict=True))
     found = dict(zip(names, plain, strict=True))
     keys = range(len(KEY_FIELDS), min(first for first, _ in measures))
-    group = [(names[key], parse_label(plain[key])) for key in keys if cells[key]]
+    labels = {key: str(json.loads(plain[key])) if plain[key].startswith('"') else plain[key] for key in keys}
+    group = [(names[key], label) for key, label in labels.items() if cells[key]]
     size = len(MEASURE_FIELDS)
     own = tuple(name for first, name in measures if cells[first : first + size] == [b"0"] * size)
     text = b",".join(b'"%s":"%s"' % (name.encode(), cell) for name, cell in zip(names, cells, strict=True))
@@ -162,21 +165,13 @@ def _parse_wide_row(names: Sequence[str], line: bytes) -> SinkRow:
     return SinkRow(found["release"], int(found["tick"]), ordered, own, text)
 
 
-def parse_label(cell: str) -> str:
-    """Return the text of a label; a cell that begins with a quotation mark is JSON."""
-    return str(json.loads(cell)) if cell.startswith('"') else cell
-
-
 def strip_stamps(text: bytes) -> bytes:
     """Replace stamps by their lengths. All rows of a write share a stamp, so there are few."""
     place = 0
     while stamp := STAMP_PATTERN.search(text, place):
-        place, text = stamp.start() + 1, text.replace(stamp[0], _mask_digits(stamp))
+        lengths = (b"%d" % len(part) for part in stamp.groups()[1:] if part)
+        place, text = stamp.start() + 1, text.replace(stamp[0], b":".join([stamp[1], *lengths]))
     return text
-
-
-def _mask_digits(stamp: re.Match[bytes]) -> bytes:
-    return b":".join([stamp[1], *(b"%d" % len(part) for part in stamp.groups()[1:] if part)])
 
 
 def parse_numbers(tokens: Sequence[bytes]) -> Floats:
@@ -194,17 +189,6 @@ def _parse_number(token: bytes) -> float:
         return float(token)
     except ValueError:
         return float("nan")
-
-
-def _read_lines(text: bytes, parse_line: Callable[[bytes], SinkRow]) -> tuple[list[SinkRow], bytes]:
-    """Return the lines that can be parsed, and all others."""
-    rows, rest = [], []
-    for line in text.split(b"\n"):
-        try:
-            rows.append(parse_line(line))
-        except (ValueError, LookupError, TypeError, AttributeError):
-            rest.append(line)
-    return rows, b"\n".join(rest)
 
 
 def _parse_jsonl(line: bytes) -> SinkRow:
@@ -250,16 +234,7 @@ def _parse_parquet(line: bytes) -> SinkRow:
     return SinkRow(found["release"], int(found["tick"]), group, (found["measure"],), line)
 
 
-def _build_reader(parse_line: Callable[[bytes], SinkRow]) -> Callable[[bytes], tuple[list[SinkRow], bytes]]:
-    return lambda text: _read_lines(text, parse_line)
-
-
-READERS = {
-    "jsonl": _build_reader(_parse_jsonl),
-    "csv": _build_reader(_parse_csv),
-    "parquet": _build_reader(_parse_parquet),
-    "wide": _read_wide,
-}
+LINE_PARSERS = {"jsonl": _parse_jsonl, "csv": _parse_csv, "parquet": _parse_parquet}  # wide CSV needs its header
 
 
 EXTRA_NUMBERS = 2  # numbers of a release that were not measured: how much there is, and its text
@@ -411,19 +386,12 @@ def build_layout(view: SinkView, copies: Copies, sink: int, found: SinkContent) 
     entries, at = np.array(chosen, np.int64).reshape(-1, 2).T
     firsts = [part.places.stop - EXTRA_NUMBERS for part in view.parts if part.sink == sink]
     columns = np.array([first + more for first in firsts for more in range(EXTRA_NUMBERS)], np.int64)
-    return SinkLayout(at, entries, columns, count_extra_numbers(view, copies, sink, rows))
-
-
-def count_extra_numbers(view: SinkView, copies: Copies, sink: int, rows: Sequence[SinkRow]) -> Floats:
-    """Return the number of measures and a code of the text of each release, a row for each copy."""
-    names = {part.plan.name: number for number, part in enumerate(p for p in view.parts if p.sink == sink)}
-    found: list[list[list[SinkRow]]] = [[[] for _ in names] for _ in range(copies.count)]
-    for row in rows:
-        copy, name, _ = copies.locate(row.release, row.group)
-        found[copy][names[name]].append(row)
-    numbers = [
+    names = [part.plan.name for part in view.parts if part.sink == sink]
+    own_rows: dict[tuple[int, str], list[SinkRow]] = {key: [] for key in product(range(copies.count), names)}
+    for row, (copy, name, _) in zip(rows, owners, strict=True):
+        own_rows[copy, name].append(row)
+    extra = [  # the number of measures, and a code of the text
         (sum(len(row.measures) for row in own), hash_code(b"\n".join(copies.strip_marks(row.text) for row in own)))
-        for releases in found
-        for own in releases
+        for own in own_rows.values()
     ]
-    return np.array(numbers, np.float64).reshape(copies.count, EXTRA_NUMBERS * len(names))
+    return SinkLayout(at, entries, columns, np.array(extra, np.float64).reshape(copies.count, len(columns)))

@@ -62,10 +62,6 @@ class CapturedOutput:
     stderr: io.StringIO = field(default_factory=io.StringIO)
     is_killed: bool = False
 
-    @property
-    def stdout_bytes(self) -> bytes:
-        return self.stdout.getvalue()
-
 
 class ThreadStderr:
     """Standard error, of which one run's part goes to `own`; all others keep theirs."""
@@ -158,7 +154,7 @@ def build_public_text(
 ) -> str:
     own = str(file.path.parent)
     is_sink = any(sink.facts.is_console for sink in file.sinks)
-    printed = () if is_sink else (output.stdout_bytes.decode(errors="replace"),)
+    printed = () if is_sink else (output.stdout.getvalue().decode(errors="replace"),)
     shown = "" if error is None else f"{type(error).__name__}: {error}"
     said = [each.replace(own, "") for each in (*printed, output.stderr.getvalue(), shown)]
     names = sorted(str(path.relative_to(own)) for path in file.path.parent.rglob("*"))
@@ -282,30 +278,21 @@ class PrivateRuns:
         raised = None
         with capture_output() as captured:
             try:
-                self._run_first_ticks(Pipeline(file), options)
+                with contextlib.closing(cast(Any, Pipeline(file).ticks(options))) as ticks:
+                    for released in ticks:
+                        if max((each.tick for each in released), default=0) >= self.ticks:
+                            break
             except RunKilledError:
                 captured.is_killed = True
             except (OSError, MemoryError):
                 raise
             except Exception as error:
                 raised = error
-        return self._build_attempt(view, file, captured, raised)
-
-    def _build_attempt(
-        self, view: SinkView, file: PipelineFile, output: CapturedOutput, error: Exception | None
-    ) -> RunAttempt:
-        own = file.path.parent
-        sinks = [parse_sink(sink, own / sink.to, output.stdout_bytes) for sink in file.sinks]
-        alone = self.copies.count == 1
-        shown = build_public_text(file, sinks, output, error) if alone or error is not None else ""
+        own, alone = file.path.parent, self.copies.count == 1
+        sinks = [parse_sink(sink, own / sink.to, captured.stdout.getvalue()) for sink in file.sinks]
+        shown = build_public_text(file, sinks, captured, raised) if alone or raised is not None else ""
         numbers = b"".join(found.numbers.tobytes() for found in sinks) if alone else b""
-        return RunAttempt(view.read(self.copies, sinks), shown, numbers, error)
-
-    def _run_first_ticks(self, pipeline: Pipeline, options: Options) -> None:
-        with contextlib.closing(cast(Any, pipeline.ticks(options))) as ticks:
-            for released in ticks:
-                if max((each.tick for each in released), default=0) >= self.ticks:
-                    return
+        return RunAttempt(view.read(self.copies, sinks), shown, numbers, raised)
 
     def _build_options(self, file: PipelineFile, descriptor: int, noise: Noise | None) -> Options:
         """Build options: all ticks in one commit or, for interrupted runs, one tick in each."""

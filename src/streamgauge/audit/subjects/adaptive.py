@@ -44,6 +44,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
+from itertools import islice
 from math import inf, log, tanh
 from typing import Any
 
@@ -53,7 +54,7 @@ from streamgauge.adaptive import AdaptiveMechanism, AdaptiveRelease, Pegasus, Pe
 from streamgauge.adaptive.pegasus.grouper import Grouper
 from streamgauge.adaptive.w_event.budget import WEventMechanism
 from streamgauge.audit.exact.costs import build_unknown_worst
-from streamgauge.audit.exact.worst_case import Pattern, WorstCase, describe_coverage, price
+from streamgauge.audit.exact.worst_case import WorstCase, describe_coverage, price
 from streamgauge.audit.neighbours import add_unit, list_landmarks, spread_unit
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects.pan_private import find_state_layout, load_state
@@ -168,28 +169,15 @@ PRIOR_GROUPS = 12  # groups before
 MAX_THRESHOLD_SCALE = 2**14  # a scale of thresholds whose chances are added up one by one
 
 
-@dataclass(frozen=True)
-class GroupingNeighbours:
-    """Streams that differ by 1 at one tick, and a pattern of groups."""
-
-    counts: Counts
-    tick: int
-    refusal_ticks: frozenset[int]
-
-    def move_counts(self, delta_count: int) -> Counts:
-        place = self.tick - 1
-        return (*self.counts[:place], self.counts[place] + delta_count, *self.counts[place + 1 :])
-
-
-def list_candidates() -> Iterator[GroupingNeighbours]:
-    """List all streams and patterns that are tried."""
+def list_candidates() -> Iterator[tuple[Counts, int, frozenset[int]]]:
+    """List all streams that are tried, the tick whose count moves by 1, and the refusals."""
     for last in LAST_COUNTS:
         alone = (GROUP_COUNT + COUNT_EXCESS, *[GROUP_COUNT] * GROUP_SIZE, last)
-        yield GroupingNeighbours(alone, 1, frozenset([len(alone)]))
+        yield alone, 1, frozenset([len(alone)])
         between = (*[GROUP_COUNT + COUNT_EXCESS + 2] * PRIOR_GROUP_SIZE, *alone)
-        yield GroupingNeighbours(between, PRIOR_GROUP_SIZE + 1, frozenset([PRIOR_GROUP_SIZE + 1, len(between)]))
+        yield between, PRIOR_GROUP_SIZE + 1, frozenset([PRIOR_GROUP_SIZE + 1, len(between)])
         late = (*[GROUP_COUNT] * (2 * PRIOR_GROUPS), *alone)
-        yield GroupingNeighbours(late, 2 * PRIOR_GROUPS + 1, frozenset([*range(2, 2 * PRIOR_GROUPS + 1, 2), len(late)]))
+        yield late, 2 * PRIOR_GROUPS + 1, frozenset([*range(2, 2 * PRIOR_GROUPS + 1, 2), len(late)])
 
 
 @lru_cache
@@ -198,17 +186,16 @@ def worst_grouping(grouper: Grouper) -> WorstCase:
     opening = grouper.threshold_noise.scale
     if opening > MAX_THRESHOLD_SCALE:
         return build_unknown_worst((1,), f"not computed: noise of scale {float(opening):.3g} is too wide")
-    found = (compute_grouping_loss(grouper, each) for each in list_candidates())
+    found = (compute_grouping_loss(grouper, *each) for each in list_candidates())
     worst = max(found, key=lambda each: each.amount)
     return replace(worst, computed_from="groups that were searched")
 
 
-def compute_grouping_loss(grouper: Grouper, each: GroupingNeighbours) -> WorstCase:
-    still = log_pattern_probability(grouper, each.counts, each.refusal_ticks)
-    moved = [log_pattern_probability(grouper, each.move_counts(by), each.refusal_ticks) for by in (1, -1)]
-    most = max(abs(still - other) for other in moved)
-    groups = "1 group" if len(each.refusal_ticks) == 1 else f"{len(each.refusal_ticks)} groups"
-    return WorstCase((each.tick,), most, f"{groups} in {len(each.counts)} ticks")
+def compute_grouping_loss(grouper: Grouper, counts: Counts, tick: int, refusal_ticks: frozenset[int]) -> WorstCase:
+    moved = [(*counts[: tick - 1], counts[tick - 1] + by, *counts[tick:]) for by in (0, 1, -1)]
+    still, *others = (log_pattern_probability(grouper, each, refusal_ticks) for each in moved)
+    groups = "1 group" if len(refusal_ticks) == 1 else f"{len(refusal_ticks)} groups"
+    return WorstCase((tick,), max(abs(still - other) for other in others), f"{groups} in {len(counts)} ticks")
 
 
 Costs = tuple[Fraction, ...]
@@ -274,19 +261,13 @@ class AdaptiveMechanismSubject(ClaimSubject):
         return None
 
     def pairs(self) -> Sequence[Pair]:
-        places = list(list_landmarks(self.claim.unit, self.ticks))[:MAX_PATTERNS]
-        found = [
-            Pair(f"{WorstCase(at, 0)}{where}", add_unit(other, self.move, at), other)
-            for at in places
-            for where, other in self._build_backgrounds(at)
-        ]
+        nothing, found = np.zeros((len(self.move), self.ticks), np.int64), []
+        for at in islice(list_landmarks(self.claim.unit, self.ticks), MAX_PATTERNS):
+            jump = nothing + COUNT_JUMP * (np.arange(1, self.ticks + 1) >= at[0])
+            backgrounds = {"": nothing, " where counts jump": jump, " of a busy stream": nothing + 1000}
+            for where, other in backgrounds.items():
+                found.append(Pair(f"{WorstCase(at, 0)}{where}", add_unit(other, self.move, at), other))
         return found[: self.max_pairs]
-
-    def _build_backgrounds(self, pattern: Pattern) -> Iterator[tuple[str, Ints]]:
-        nothing = np.zeros((len(self.move), self.ticks), np.int64)
-        yield "", nothing
-        yield " where counts jump", nothing + COUNT_JUMP * (np.arange(1, self.ticks + 1) >= pattern[0])
-        yield " of a busy stream", nothing + 1000
 
     def views(self, data: Ints, runs: int) -> Floats:
         claim = self.parallel_claim(runs)

@@ -23,14 +23,13 @@ experiment shows more.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from math import isqrt
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
-from streamgauge.adaptive import AdaptiveMechanism
-from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view
+from streamgauge.audit.exact.linear import LikelihoodRatio, build_view
 from streamgauge.audit.exact.worst_case import Pattern, worst_neighbour
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.audit.subjects.adaptive import list_public_arrays, reshape_by_run
@@ -39,6 +38,7 @@ from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
 from streamgauge.privacy import Unit
 
+World = tuple["Adversary", bool]  # whether the first of the two values is fed
 TickValues = tuple[Ints, Ints]  # what is fed in the first world and in the other, one number for each run
 
 
@@ -50,7 +50,6 @@ class Adversary(Protocol):
 
     def choose(self, releases: Floats) -> TickValues:
         """Choose the values of the next tick from the releases so far, (runs, ticks)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -95,14 +94,6 @@ def has_risen(releases: Floats) -> Bools:
     if not ticks:
         return np.zeros(runs, np.bool_)
     return np.asarray(releases[:, -1] > (releases[:, -2] if ticks > 1 else 0.0))
-
-
-@dataclass(frozen=True)
-class World:
-    """An adversary, and the value that is fed."""
-
-    adversary: Adversary
-    is_first: bool
 
 
 def are_one_unit(moved: Bools, unit: Unit) -> bool:
@@ -156,26 +147,25 @@ class AdversarySubject(ClaimSubject):
         return isqrt(int(self.claim.tick_sensitivity.l2_squared)) if self.is_linear else 1
 
     def pairs(self) -> Sequence[Pair]:
-        chosen = [*(self.adversaries or self._choose_adversaries())][: self.max_pairs]
-        return [Pair(each.name, World(each, True), World(each, False), self._build_evidence(each)) for each in chosen]
+        """Return a pair for each adversary; the likelihood ratio is known if the mechanism is linear."""
+        found = []
+        for each in [*(self.adversaries or self._choose_adversaries())][: self.max_pairs]:
+            replay = partial(self._replay_adversary, each)
+            evidence = (
+                LikelihoodRatio(build_view(self.claim.strategy(self.ticks)), 1, replay) if self.is_linear else None
+            )
+            found.append(Pair(each.name, (each, True), (each, False), evidence))
+        return found
 
     def _choose_adversaries(self) -> Sequence[Adversary]:
         size = min(self.claim.unit.ticks, self.ticks)
         ambush = Ambush(self.ticks, size, self.amount)
         if self.is_linear:
             return [Echo(worst_neighbour(self.claim, self.ticks).pattern, self.amount), ambush]
-        late, scale = tuple(range(self.ticks - size + 1, self.ticks + 1)), compute_noise_scale(self.claim)
+        late, deviation = tuple(range(self.ticks - size + 1, self.ticks + 1)), self.claim.error_bound(1).stddev
+        # at such a distance from a release a decision compares data with its noise
+        scale = max(1, round(float(np.max(deviation)) / 2**0.5)) if np.isfinite(deviation).all() else 1
         return [*(Chase(above, late) for above in (0, scale, 2 * scale)), Echo(late, 1), ambush]
-
-    def _build_evidence(self, adversary: Adversary) -> LikelihoodRatio | None:
-        """Return the likelihood ratio, if the mechanism is linear."""
-        if not self.is_linear:
-            return None
-        return LikelihoodRatio(self._view, 1, partial(self._replay_adversary, adversary))
-
-    @cached_property
-    def _view(self) -> LinearView:
-        return build_view(self.claim.strategy(self.ticks))
 
     def _replay_adversary(self, adversary: Adversary, views: Floats) -> tuple[Floats, Floats]:
         """Return both streams, (runs, 1, ticks), that the adversary named before these releases."""
@@ -191,27 +181,18 @@ class AdversarySubject(ClaimSubject):
 
     def _play(self, world: World, runs: int) -> Floats:
         """Run the groups of one start, each of which has an adversary of its own."""
-        run = self.claim.start(runs, self.source)
+        (adversary, is_first), run = world, self.claim.start(runs, self.source)
         values, moved, released = np.zeros((runs, 0)), np.zeros((runs, 0), np.bool_), []
         for _ in range(self.ticks):
-            one, other = world.adversary.choose(values)
+            one, other = adversary.choose(values)
             moved = np.column_stack([moved, one != other])
-            self._check(one, other, moved)
-            released.append(run.step(one if world.is_first else other))
+            if np.abs(one - other).max() > self.amount:
+                raise ValueError(f"adversary must move one tick by at most {self.amount}, got more")
+            if not are_one_unit(moved, self.claim.unit):
+                raise ValueError("adversary must move no more ticks than one unit does, got more")
+            released.append(run.step(one if is_first else other))
             values = np.column_stack([values, np.asarray(getattr(released[-1], "value", released[-1]), np.float64)])
         if self.is_linear:
             return values
         parts = (part for release in released for part in list_public_arrays(release))
         return np.concatenate([reshape_by_run(np.atleast_2d(part), runs) for part in parts], axis=1)
-
-    def _check(self, one: Ints, other: Ints, moved: Bools) -> None:
-        if np.abs(one - other).max() > self.amount:
-            raise ValueError(f"adversary must move one tick by at most {self.amount}, got more")
-        if not are_one_unit(moved, self.claim.unit):
-            raise ValueError("adversary must move no more ticks than one unit does, got more")
-
-
-def compute_noise_scale(claim: AdaptiveMechanism[Any]) -> int:
-    """Return the distance from a release at which a decision compares data with its noise."""
-    first = claim.error_bound(1)
-    return max(1, round(float(np.max(first.stddev)) / 2**0.5)) if np.isfinite(first.stddev).all() else 1

@@ -65,7 +65,10 @@ class RunLayout:
         """Run all streams; the last run has empty groups too."""
         if self.width is None:
             return self.run(mechanism, values, noise)
-        return split_groups(self.width, self.run, mechanism, values, noise)
+        count, width = values.shape[1], self.width
+        padded = np.pad(values, ((0, 0), (0, -count % width)))
+        parts = [self.run(mechanism, padded[:, at : at + width], noise) for at in range(0, count, width)]
+        return np.concatenate(parts, axis=1)[:, :count]
 
     def run_one_stream(self, mechanism: LinearMechanism[Any], values: Ints, noise: Noise) -> Floats:
         """Run one stream as the first of otherwise empty groups; return the releases of all groups."""
@@ -95,22 +98,12 @@ def step_all(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None)
     return np.array([run.step(tick) for tick in values], np.float64)
 
 
-def split_groups(width: int, inner: Drive, mechanism: LinearMechanism[Any], values: Ints, noise: Any) -> Floats:
-    """Run groups in runs of exactly `width`, the last of which has empty groups too."""
-    count = values.shape[1]
-    padded = np.pad(values, ((0, 0), (0, -count % width)))
-    parts = [inner(mechanism, padded[:, at : at + width], noise) for at in range(0, count, width)]
-    return np.concatenate(parts, axis=1)[:, :count]
-
-
 def feed_blocks(lengths: tuple[int, ...], mechanism: LinearMechanism[Any], values: Ints, noise: Any) -> Floats:
     """Run all groups in one run, in blocks of these lengths in turn; the last block may be shorter."""
-    run, releases, at = mechanism.start(values.shape[1], noise), [], 0
-    for length in cycle(lengths):
-        if at >= len(values):
-            break
-        releases.append(np.asarray(run.feed(values[at : at + length]), np.float64))
-        at += length
+    run, releases, sizes = mechanism.start(values.shape[1], noise), [], cycle(lengths)
+    while len(values):
+        block, values = np.split(values, [next(sizes)])
+        releases.append(np.asarray(run.feed(block), np.float64))
     return np.concatenate(releases)
 
 
@@ -232,13 +225,8 @@ def _find_unlike_additions(mechanism: LinearMechanism[Any], ticks: int) -> Itera
     fed = probe.probe_view(partial(run_one_stream, mechanism, SINGLE_FEED_LAYOUT), ticks)
     for layout in additions:
         view = probe.probe_view(partial(run_one_stream, mechanism, layout), ticks)
-        own = find_own_view(view, ticks)
-        if (
-            fed.nonlinear_streams
-            or view.nonlinear_streams
-            or own is None
-            or not own.is_equivalent(_cut_view(fed, layout.first_tick))
-        ):
+        own = None if fed.nonlinear_streams or view.nonlinear_streams else find_own_view(view, ticks)
+        if own is None or not own.is_equivalent(_cut_view(fed, layout.first_tick)):
             yield layout
 
 

@@ -27,15 +27,15 @@ from fractions import Fraction
 from functools import cached_property, partial
 from itertools import pairwise, product
 from math import inf, log
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from streamgauge import localdp
 from streamgauge.audit.exact.kernels import ForkedChance, add_weights, list_branches, score_outcome
 from streamgauge.audit.exact.worst_case import WorstCase
-from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
-from streamgauge.noise import EphemeralNoise, RandomSource
+from streamgauge.audit.subject import ClaimSubject, Pair, Settings, find_claims, list_settings
+from streamgauge.noise import EphemeralNoise
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
 
@@ -64,14 +64,13 @@ def compute_law(act: Callable[[ForkedChance], bytes]) -> ReportLaw:
 def find_worst_ratio(laws: Mapping[LawInput, ReportLaw]) -> ReportRatio:
     """Find the worst ratio of all pairs of inputs, in both directions."""
     reports = sorted(set().union(*laws.values()))
-    return max((_compute_ratio(laws, report) for report in reports), key=lambda found: found.ratio)
-
-
-def _compute_ratio(laws: Mapping[LawInput, ReportLaw], report: bytes) -> ReportRatio:
-    chances = {each: law.get(report, Fraction(0)) for each, law in laws.items()}
-    most, least = max(chances, key=chances.__getitem__), min(chances, key=chances.__getitem__)
-    ratio = chances[most] / chances[least] if chances[least] else inf
-    return ReportRatio(ratio, most, least, report)
+    found = []
+    for report in reports:
+        chances = {each: law.get(report, Fraction(0)) for each, law in laws.items()}
+        most, least = max(chances, key=chances.__getitem__), min(chances, key=chances.__getitem__)
+        ratio = chances[most] / chances[least] if chances[least] else inf
+        found.append(ReportRatio(ratio, most, least, report))
+    return max(found, key=lambda each: each.ratio)
 
 
 @dataclass(frozen=True)
@@ -146,19 +145,53 @@ def compute_mean(law: ReportLaw, counted: CountsByReport, place: int, power: int
 
 
 UNLISTED_ITEM = "elsewhere"  # an item that is on no list
+REPORT_COUNT = 3  # times, in a history
+REFUSED_BYTE = b"\0"
+SENT_BYTE = b"\1"
+
+History = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class DeviceReports:
+    """All that a device sends in a history of items. The device is built again for each history."""
+
+    loss: Pure
+    build_device: Callable[[Any], Any] = field(repr=False)  # of its chance: an object with `report(item)`
+
+    def privatise(self, history: History, chance: Any) -> bytes:
+        """Return reports and refusals, which depend only on the number of earlier requests."""
+        device, sent = self.build_device(chance), []
+        for item in history:
+            try:
+                sent.append(SENT_BYTE + device.report(item))
+            except localdp.BudgetExhaustedError:
+                sent.append(REFUSED_BYTE)
+        return b"".join(sent)
+
+    def privatise_many(self, histories: Sequence[History], chance: Any) -> list[list[int]]:
+        return [list(self.privatise(history, chance)) for history in histories]
 
 
 @dataclass(frozen=True)
 class LocalSubject(ClaimSubject):
-    """A claim over a few items; see the module. With `attacked_pair` these two are what experiments compare."""
+    """A claim over a few items, or a device over a few histories; see the module.
 
-    items: tuple[str, ...]
-    attacked_pair: tuple[str, str] | None = None
+    With `attacked_pair` these two are what experiments compare.
+    """
+
+    items: tuple[Any, ...]
+    attacked_pair: tuple[Any, Any] | None = None
+
+    @property
+    def is_device(self) -> bool:
+        return isinstance(self.claim, DeviceReports)
 
     @cached_property
     def laws(self) -> dict[LawInput, ReportLaw]:
-        """Of a report of each item."""
-        return {item: compute_law(partial(self.claim.privatise, item)) for item in (*self.items, UNLISTED_ITEM)}
+        """Of all that is sent for each item, or in each history."""
+        inputs = self.items if self.is_device else (*self.items, UNLISTED_ITEM)
+        return {each: compute_law(partial(self.claim.privatise, each)) for each in inputs}
 
     @cached_property
     def worst_ratio(self) -> ReportRatio:
@@ -167,102 +200,45 @@ class LocalSubject(ClaimSubject):
     def worst(self) -> WorstCase:
         found, reports = self.worst_ratio, len(set().union(*self.laws.values()))
         how, faults = f"every report of {len(self.laws)} items, {reports} of them, in fractions", list[str]()
-        if hasattr(self.claim, "counts"):
+        if self.is_device:
+            how = f"all that is sent in {len(self.laws)} histories of {len(self.items[0])} items, in fractions"
+        elif hasattr(self.claim, "counts"):
             how += "; mean, variance and reach of estimates"
             faults += find_faults(self.claim, self.items, self.laws)
-        pair = f"a device with {found.one!r} or {found.other!r}"
+        pair = self._describe_pair(found.one, found.other)
         return WorstCase((), found.epsilon, pair, computed_from=how, faults=tuple(faults))
 
     def pairs(self) -> Sequence[Pair]:
         one, other = self.attacked_pair or (self.worst_ratio.one, self.worst_ratio.other)
         evidence = ReportEvidence(self.laws[one], self.laws[other])
-        return [Pair(f"a device with {one!r} or {other!r}", one, other, evidence)]
+        return [Pair(self._describe_pair(one, other), one, other, evidence)]
 
-    def views(self, data: str, runs: int) -> Floats:
+    def _describe_pair(self, *inputs: Any) -> str:
+        return f"a device with {' or '.join(map(', '.join if self.is_device else repr, inputs))}"
+
+    def views(self, data: Any, runs: int) -> Floats:
         sent = self.claim.privatise_many([data] * runs, self.noise or EphemeralNoise())
         return np.asarray(sent, np.float64)
 
 
-REPORT_COUNT = 3  # times, in a history
-REFUSED_BYTE = b"\0"
-SENT_BYTE = b"\1"
-
-History = tuple[str, ...]
-
-
-class ReportingDevice(Protocol):
-    """A device that sends reports."""
-
-    def report(self, item: str) -> bytes: ...
+def build_device_subject(build_device: Callable[[Any], Any], loss: Pure, **options: Any) -> LocalSubject:
+    """Build the subject of a device over all histories of two items."""
+    histories = tuple(product(ITEMS[:2], repeat=REPORT_COUNT))
+    return LocalSubject(DeviceReports(loss, build_device), histories, **options)
 
 
-@dataclass(frozen=True)
-class DeviceSubject:
-    """A device, built again for each run. Experiments compare the histories of `attacked_pair`, if given."""
-
-    name: str
-    loss: Pure
-    build_device: Callable[[Any], ReportingDevice] = field(repr=False)
-    items: tuple[str, ...]
-    report_count: int = REPORT_COUNT
-    attacked_pair: tuple[History, History] | None = None
-    noise: RandomSource | None = field(default=None, repr=False)
-
-    @cached_property
-    def laws(self) -> dict[LawInput, ReportLaw]:
-        histories = product(self.items, repeat=self.report_count)
-        return {history: compute_law(partial(self._send, history)) for history in histories}
-
-    @cached_property
-    def worst_ratio(self) -> ReportRatio:
-        return find_worst_ratio(self.laws)
-
-    def worst(self) -> WorstCase:
-        found = self.worst_ratio
-        how = f"all that is sent in {len(self.laws)} histories of {self.report_count} items, in fractions"
-        return WorstCase((), found.epsilon, describe_pair(found.one, found.other), computed_from=how)
-
-    def pairs(self) -> Sequence[Pair]:
-        one, other = self.attacked_pair or (self.worst_ratio.one, self.worst_ratio.other)
-        return [Pair(describe_pair(one, other), one, other, ReportEvidence(self.laws[one], self.laws[other]))]
-
-    def views(self, data: History, runs: int) -> Floats:
-        source = self.noise or ExperimentNoise()
-        sent = b"".join(self._send(data, source) for _ in range(runs))
-        return np.frombuffer(sent, np.uint8).reshape(runs, -1).astype(np.float64)
-
-    def _send(self, history: History, chance: Any) -> bytes:
-        device = self.build_device(chance)
-        return b"".join(request_report(device, item) for item in history)
-
-
-def request_report(device: ReportingDevice, item: str) -> bytes:
-    """Return a report, or a refusal, which depends only on the number of earlier requests."""
-    try:
-        return SENT_BYTE + device.report(item)
-    except localdp.BudgetExhaustedError:
-        return REFUSED_BYTE
-
-
-def describe_pair(one: Any, other: Any) -> str:
-    return f"a device with {', '.join(one)} or {', '.join(other)}"
-
-
-def list_policies(claim: Any, items: tuple[str, ...]) -> Sequence[tuple[str, DeviceSubject]]:
+def list_policies(claim: Any) -> Iterator[tuple[str, LocalSubject]]:
     """List every policy for repeated reports under a claim: its name, and the subject."""
-    double = claim.loss.group(2)
-    return [
-        ("repeated", _build_subject(claim, items, localdp.Repeat())),
-        ("charged", _build_subject(claim, items, localdp.ChargeEachReport(double))),
-        ("two days, daily budget", _build_subject(claim, items, localdp.DailyBudget(claim.loss), days=2)),
+    policies: list[tuple[str, Any, int | None]] = [
+        ("repeated", localdp.Repeat(), None),
+        ("charged", localdp.ChargeEachReport(claim.loss.group(2)), None),
+        ("two days, daily budget", localdp.DailyBudget(claim.loss), 2),
     ]
-
-
-def _build_subject(claim: Any, items: tuple[str, ...], policy: Any, days: int | None = None) -> DeviceSubject:
-    device = localdp.Device(claim, policy)
-    loss = device.loss if days is None else device.loss_over_days(days)
-    name = f"Device({claim!r}, {policy!r})"
-    return DeviceSubject(name, loss or claim.loss, partial(build_daily_device, claim, policy, days or 1), items)
+    for name, policy, days in policies:
+        device = localdp.Device(claim, policy)
+        loss = device.loss if days is None else device.loss_over_days(days)
+        build, title = partial(build_daily_device, claim, policy, days or 1), f"Device({claim!r}, {policy!r})"
+        yield name, build_device_subject(build, loss or claim.loss, title=title)
 
 
 def build_daily_device(claim: Any, policy: Any, days: int, chance: Any) -> localdp.Device:
@@ -299,12 +275,11 @@ def build_local_subjects(cls: type[Any], loss: Pure) -> Iterator[tuple[LocalSubj
         yield LocalSubject(cls(loss, **settings), items), settings
 
 
-def build_device_subjects(loss: Pure) -> Iterator[tuple[DeviceSubject, str]]:
+def build_device_subjects(loss: Pure) -> Iterator[tuple[LocalSubject, str]]:
     """Build devices with repeated reports: enough to show the loss of each policy."""
-    items = ITEMS[:2]
     for claim in (
         localdp.RandomisedResponse(loss, items=ITEMS[:2]),
         localdp.HadamardCountMeanSketch(loss, hashes=1, width=2, seed=4),
     ):
-        for words, subject in list_policies(claim, items):
+        for words, subject in list_policies(claim):
             yield subject, f"{DEVICE_NAME}({type(claim).__name__}), {words}"

@@ -36,7 +36,7 @@ import numpy as np
 
 from streamgauge.audit import neighbours
 from streamgauge.audit.exact import costs, worst_case
-from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
+from streamgauge.audit.exact.linear import LinearView, build_view
 from streamgauge.audit.exact.probe import probe_at_once, probe_view
 from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
 from streamgauge.audit.subject import ClaimSubject, Pair
@@ -157,26 +157,17 @@ class MechanismSubject(ClaimSubject):
         found = list(neighbours.list_stream_pairs(self.claim, self.run_ticks, self.view, costly))
         if self.probed_view is not None and self.probed_view.nonlinear_streams:
             found += neighbours.list_nonlinear_pairs(self.claim, self.view, costly, self.probed_view.nonlinear_streams)
+        plain = tuple(found)
         for layout in self.unlike_layouts[:MAX_ATTACKED]:
-            reached = (pair for pair in found if has_unit_after(pair, layout.first_tick))
-            found += [build_layout_pair(pair, layout) for pair in islice(reached, PAIRS_OF_A_LAYOUT)]
+            gap = layout.first_tick - 1  # ticks without a release, where evidence is not known
+            reached = (pair for pair in plain if not (pair.one[:, :gap] != pair.other[:, :gap]).any())
+            for pair in islice(reached, PAIRS_OF_A_LAYOUT):
+                one, other = (layouts.LayoutStreams(streams, layout) for streams in (pair.one, pair.other))
+                found.append(Pair(f"{pair.name}, {layout.name}", one, other, None if gap else pair.evidence))
         return found[: self.max_pairs]
 
     def views(self, data: Ints | layouts.LayoutStreams, runs: int) -> Floats:
         return layouts.run_layout(self.claim, data, runs, self.noise)
-
-
-def has_unit_after(pair: Pair, tick: int) -> bool:
-    """Return whether two plain streams differ at no tick before `tick`."""
-    plain = not isinstance(pair.one, layouts.LayoutStreams)
-    return plain and not (pair.one[:, : tick - 1] != pair.other[:, : tick - 1]).any()
-
-
-def build_layout_pair(pair: Pair, layout: layouts.RunLayout) -> Pair:
-    """Build the pair of the same streams in a layout; the evidence is that of streams without gaps."""
-    one, other = (layouts.LayoutStreams(streams, layout) for streams in (pair.one, pair.other))
-    evidence = pair.evidence if layout.first_tick == 1 else None
-    return Pair(f"{pair.name}, {layout.name}", one, other, evidence)
 
 
 def run_saved_and_loaded(mechanism: LinearMechanism[Any], values: Ints, noise: Noise | None) -> Floats:
@@ -239,20 +230,10 @@ class ExecutionModeSubject(ClaimSubject):
         """Return the worst unit, in an empty stream and in a busy one, and the last unit."""
         worst = worst_neighbour(self.claim, self.ticks).pattern
         last = tuple(range(1 + self.ticks - len(worst), self.ticks + 1))
-        nothing = np.zeros((len(self._move) + self.mode.other_groups, self.ticks), np.int64)
+        nothing = np.zeros(self.ticks, np.int64)
         busy = neighbours.add_background_counts(nothing)
         found = [(worst, nothing, ""), (worst, busy, " of a busy stream"), (last, nothing, "")]
-        return [self._build_pair(f"{WorstCase(at, 0)}{where}", at, other) for at, other, where in found]
-
-    @cached_property
-    def _move(self) -> Ints:
-        return neighbours.spread_unit(self.claim.tick_sensitivity, self.loss.currency == "pure")
-
-    def _build_pair(self, name: str, pattern: worst_case.Pattern, other: Ints) -> Pair:
-        moving = len(self._move)
-        one = neighbours.add_unit(other, np.pad(self._move, (0, self.mode.other_groups)), pattern)
-        ratio = LikelihoodRatio(self.view, moving, fix_streams(one[:moving], other[:moving]))
-        return Pair(name, one, other, partial(score_first_groups, ratio))
+        return list(neighbours.build_pairs(self.claim, self.view, found, self.mode.other_groups))
 
     def views(self, data: Ints, runs: int) -> Floats:
         """Return the numbers of a run's first group, then of the next, then the differences."""
@@ -265,8 +246,3 @@ class ExecutionModeSubject(ClaimSubject):
 def append_differences(releases: Floats) -> Floats:
     """Append the differences of all groups, (groups, numbers), from the first."""
     return np.concatenate([releases.ravel(), (releases[1:] - releases[0]).ravel()])
-
-
-def score_first_groups(ratio: LikelihoodRatio, views: Floats) -> Floats:
-    """Return the likelihood ratio of the groups that a unit moves."""
-    return ratio(views[:, : ratio.groups * len(ratio.view.by_data)])

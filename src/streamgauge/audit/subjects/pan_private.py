@@ -37,10 +37,9 @@ import numpy.typing as npt
 
 from streamgauge.audit.attack.outputs import box_output, encode_outputs
 from streamgauge.audit.exact.costs import compute_probed_worst
-from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, fix_streams
 from streamgauge.audit.exact.probe import draw_evenly, probe_view
 from streamgauge.audit.exact.worst_case import WorstCase, combine_worst_cases, describe_coverage
-from streamgauge.audit.neighbours import add_background_counts, add_unit, find_first_pattern, spread_unit
+from streamgauge.audit.neighbours import add_background_counts, build_pairs, list_landmarks
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.continual import LinearMechanism, Mechanism, Run
 from streamgauge.continual.state_io import BlankNoise, unpack
@@ -59,7 +58,8 @@ class StateLayout:
     @classmethod
     def from_mechanism(cls, mechanism: Mechanism[Any, Any]) -> "StateLayout":
         few, more = (list_leaves(mechanism.initial(width, BlankNoise())) for width in (2, 3))
-        return cls(tuple(find_longer_axis(one, other) for one, other in zip(few, more, strict=True)))
+        sizes = (enumerate(zip(one.shape, other.shape, strict=True)) for one, other in zip(few, more, strict=True))
+        return cls(tuple(next((axis for axis, (a, b) in each if a != b), None) for each in sizes))
 
     def read_groups(self, state: Any, width: int) -> Floats:
         """Return all numbers visible to each group, (numbers, width)."""
@@ -81,12 +81,6 @@ class StateLayout:
             axis = self.axes[place] if place < len(self.axes) else find_axis_by_size(leaf, width)
             fits = axis is not None and axis < leaf.ndim and leaf.shape[axis] == width
             yield leaf, axis if fits else find_axis_by_size(leaf, width) if axis is not None else None
-
-
-def find_longer_axis(one: Array, other: Array) -> int | None:
-    """Return the axis that is longer with more groups."""
-    changed = (axis for axis, sizes in enumerate(zip(one.shape, other.shape, strict=True)) if len({*sizes}) > 1)
-    return next(changed, None)
 
 
 def find_axis_by_size(leaf: Array, width: int) -> int | None:
@@ -228,25 +222,21 @@ class PanPrivateSubject(ClaimSubject):
 
     def _find_worst_pattern(self, peek: int) -> tuple[int, ...]:
         if self.ticks > self.max_computed_ticks:
-            return find_first_pattern(self.claim.unit, self.ticks)
+            return next(list_landmarks(self.claim.unit, self.ticks))
         return compute_worst_to(self.claim, self.ticks, Intruder(peek, self.announced_tick)).pattern
 
     def _build_pair(self, peek: int | None, pattern: tuple[int, ...], still: bool) -> Pair:
-        move = spread_unit(self.claim.tick_sensitivity, self.loss.currency == "pure")
-        nothing = np.zeros((len(move), self.ticks), np.int64)
-        other = nothing if still else add_background_counts(nothing)
-        one = add_unit(other, move, pattern)
+        nothing = np.zeros(self.ticks, np.int64)
+        stream = nothing if still else add_background_counts(nothing)
         observed = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
-        name = str(WorstCase(pattern, 0, f"{observed}{'' if still else ', in a busy stream'}"))
-        found = [
-            LikelihoodRatio(self._build_view(when), len(move), fix_streams(one, other))
-            for when in (range(self.ticks + 1) if peek is None else [peek])
-        ]
-        score = partial(score_by_tick, found) if peek is None else found[0]
-        return Pair(name, ExposedStreams(one, peek), ExposedStreams(other, peek), score)
-
-    def _build_view(self, peek: int) -> LinearView:
-        return probe_view(partial(observe_group, self.claim, Intruder(peek, self.announced_tick)), self.ticks)
+        where = f", {observed}{'' if still else ', in a busy stream'}"
+        found: list[Pair] = []
+        for when in range(self.ticks + 1) if peek is None else [peek]:
+            observe = partial(observe_group, self.claim, Intruder(when, self.announced_tick))
+            found += build_pairs(self.claim, probe_view(observe, self.ticks), [(pattern, stream, where)])
+        pair = found[0]
+        score = partial(score_by_tick, [each.evidence for each in found]) if peek is None else pair.evidence
+        return Pair(pair.name, ExposedStreams(pair.one, peek), ExposedStreams(pair.other, peek), score)
 
     def views(self, data: ExposedStreams, runs: int) -> Floats:
         """Return the numbers of a run's first group, then of the next; after a random peek, also its tick."""
@@ -284,13 +274,12 @@ class PanPrivateSubject(ClaimSubject):
         return len(found) > 1
 
 
-def score_by_tick(scores: Sequence[LikelihoodRatio], views: Floats) -> Floats:
+def score_by_tick(scores: Sequence[Any], views: Floats) -> Floats:
     """Score views with random peeks: each row by the score of the tick that it begins with."""
     found = np.zeros(len(views))
     for peek, score in enumerate(scores):
         rows = np.flatnonzero(views[:, 0] == peek)
-        numbers = score.groups * len(score.view.by_data)
-        found[rows] = score(views[rows, 1 : 1 + numbers]) if len(rows) else 0.0
+        found[rows] = score(views[rows, 1:]) if len(rows) else 0.0
     return found
 
 

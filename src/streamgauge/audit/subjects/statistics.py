@@ -124,23 +124,13 @@ class NeighbouringStreams:
     def name(self) -> str:
         return str(WorstCase(self.pattern, 0, f"carrying {self.description}"))
 
-
-def list_neighbouring_streams(
-    unit: Unit, ticks: int, values: Sequence[Any], width: int, *, is_varied: bool = True, can_return: bool = False
-) -> Iterator[NeighbouringStreams]:
-    """Build neighbours of the empty stream, or of a stream of one other unit if units are replaced.
-
-    With `is_varied` the events of a unit may carry different values: not if these name the user. With `can_return`
-    others may carry the same later: it matters if earlier ticks are remembered.
-    """
-    events = [SyntheticEvent(what, group) for what, group in product(values, range(width))]
-    for pattern in list_patterns(unit, ticks):
-        size = unit.events * len(pattern)
-        for one, other in list_unit_events(unit, events, is_varied and size > 1):
-            pair = _build_neighbours(unit, ticks, pattern, one, other)
-            yield pair
-            if can_return and pattern[-1] < ticks:
-                yield add_returning_users(pair, one[:size] + other[:size])
+    def add_events(self, others: Mapping[int, Sequence[SyntheticEvent]], words: str) -> "NeighbouringStreams":
+        """Return both streams with events of others, by the place of their tick."""
+        one, other = (
+            tuple((*events, *others.get(place, ())) for place, events in enumerate(stream))
+            for stream in (self.one, self.other)
+        )
+        return replace(self, one=one, other=other, description=f"{self.description}, {words}")
 
 
 def list_unit_events(
@@ -181,28 +171,18 @@ def _describe_events(events: UnitEvents) -> str:
 def add_returning_users(pair: NeighbouringStreams, events: UnitEvents) -> NeighbouringStreams:
     """Add others who carry the same at the tick after the unit's last."""
     later = tuple(replace(event, user=1 + number) for number, event in enumerate(events))
-    after = pair.pattern[-1]
-    both = [(*stream[:after], (*stream[after], *later), *stream[after + 1 :]) for stream in (pair.one, pair.other)]
-    return NeighbouringStreams(pair.pattern, both[0], both[1], f"{pair.description}, which comes again")
+    return pair.add_events({pair.pattern[-1]: later}, "which comes again")
 
 
 def add_background(pair: NeighbouringStreams, unit: Unit, values: Sequence[Any], width: int) -> NeighbouringStreams:
     """Add events of other people after the unit; a whole tick has no others."""
     if isinstance(unit, Tick):
         return pair
-
-    def add_events(stream: EventStream) -> EventStream:
-        places = [(tick, number) for tick in range(len(stream)) for number in range(BACKGROUND_EVENTS)]
-        others = [
-            SyntheticEvent(values[(tick + number) % len(values)], number % width, 1 + number) for tick, number in places
-        ]
-        return tuple(
-            (*events, *others[tick * BACKGROUND_EVENTS : (tick + 1) * BACKGROUND_EVENTS])
-            for tick, events in enumerate(stream)
-        )
-
-    words = f"{pair.description}, among others"
-    return NeighbouringStreams(pair.pattern, add_events(pair.one), add_events(pair.other), words)
+    others = {
+        tick: [SyntheticEvent(values[(tick + n) % len(values)], n % width, 1 + n) for n in range(BACKGROUND_EVENTS)]
+        for tick in range(len(pair.one))
+    }
+    return pair.add_events(others, "among others")
 
 
 USERS_PER_RUN = 1000  # of one run, where runs have users of their own
@@ -231,19 +211,26 @@ class StatisticSubject(ClaimSubject):
     def worst_neighbours(self) -> tuple[float, NeighbouringStreams]:
         """Of all neighbours that can be made of what is carried."""
         exact = lru_cache(maxsize=None)(self._record_vectors)  # many pairs have a stream in common
-        of_users = isinstance(self.claim.unit, User)  # a user who is removed carries no other users, and is not back
-        names_users = "users" in self.to_columns(list(self.event_values[:1]))
-        found = list_neighbouring_streams(
-            self.claim.unit,
-            self.ticks,
-            self.event_values,
-            self.width,
-            is_varied=not (of_users and names_users),
-            can_return=self.claim.HAS_MEMORY and not of_users,
-        )
-        vectors = ((pair, *pad_vectors(exact(pair.one), exact(pair.other))) for pair in found)
+        vectors = ((pair, *pad_vectors(exact(pair.one), exact(pair.other))) for pair in self._list_neighbours())
         priced = ((compute_loss(self.strategy, one - other), pair) for pair, one, other in vectors)
         return max(priced, key=lambda known: known[0])
+
+    def _list_neighbours(self) -> Iterator[NeighbouringStreams]:
+        """List neighbours of the empty stream, or of a stream of one other unit if units are replaced.
+
+        The events of a unit may carry different values, but not if these name the user. Others may carry the same
+        later, which matters if earlier ticks are remembered: not if they are the user, who is removed and not back.
+        """
+        unit, of_users = self.claim.unit, isinstance(self.claim.unit, User)
+        is_varied = not (of_users and "users" in self.to_columns(list(self.event_values[:1])))
+        events = [SyntheticEvent(what, group) for what, group in product(self.event_values, range(self.width))]
+        for pattern in list_patterns(unit, self.ticks):
+            size = unit.events * len(pattern)
+            for one, other in list_unit_events(unit, events, is_varied and size > 1):
+                pair = _build_neighbours(unit, self.ticks, pattern, one, other)
+                yield pair
+                if self.claim.HAS_MEMORY and not of_users and pattern[-1] < self.ticks:
+                    yield add_returning_users(pair, one[:size] + other[:size])
 
     def worst(self) -> WorstCase:
         amount, pair = self.worst_neighbours
@@ -253,7 +240,7 @@ class StatisticSubject(ClaimSubject):
     def pairs(self) -> Sequence[Pair]:
         view, found = build_view(self.strategy), []
         for pair in self.list_attacked():
-            one, other = pad_vectors(self._record_vectors(pair.one), self._record_vectors(pair.other))
+            one, other = pad_vectors(*map(self._record_vectors, (pair.one, pair.other)))
             found.append(Pair(pair.name, one, other, LikelihoodRatio(view, len(one), fix_streams(one, other))))
         return found
 
@@ -292,35 +279,25 @@ class PublishedSubject(ClaimSubject):
         return [Pair(pair.name, pair.one, pair.other) for pair in vectors.list_attacked()]
 
     def views(self, data: EventStream, runs: int) -> Floats:
-        run = self.claim.start(runs, self.noise)
-        found = [self._read_release(run.step(**self._build_columns(events, runs)), runs) for events in data]
-        return np.concatenate(found, axis=1)
-
-    def _build_columns(self, events: Sequence[SyntheticEvent], runs: int) -> dict[str, Any]:
-        """Build the same events in every group, with other users if users are bounded."""
+        """Run the same events in every group, with other users if users are bounded."""
+        run, found = self.claim.start(runs, self.noise), []
         users = USERS_PER_RUN if self.claim.bounds_users else 0
-        each = [
-            SyntheticEvent(event.value, group, event.user + users * group) for group in range(runs) for event in events
-        ]
-        return build_columns(self.claim, each, self.to_columns)
+        for events in data:
+            each = [replace(e, group=group, user=e.user + users * group) for group in range(runs) for e in events]
+            found.append(self._read_release(run.step(**build_columns(self.claim, each, self.to_columns)), runs))
+        return np.concatenate(found, axis=1)
 
     def _read_release(self, release: Any, runs: int) -> Floats:
         """Return all numbers of a release, a row for each group; NaN for a key that is not listed."""
         if isinstance(release, Ranking):
-            return self._read_ranking(release, runs)
+            places = {key: place for place, key in enumerate(dict.fromkeys(self.event_values))}
+            listed = np.full((runs, len(places)), np.nan)
+            for group, (keys, counts) in enumerate(zip(release.keys, release.counts, strict=True)):
+                listed[group, [places[key] for key in keys]] = counts
+            return listed
         if isinstance(release, RangeRelease):
-            return reshape_by_group(release.nodes, runs)  # of which all boxes are made
-        values = [np.asarray(column.value, np.float64) for column in release.columns().values()]
-        return np.concatenate([reshape_by_group(value, runs) for value in values], axis=1)
-
-    def _read_ranking(self, release: Ranking, runs: int) -> Floats:
-        places = {key: place for place, key in enumerate(dict.fromkeys(self.event_values))}
-        listed = np.full((runs, len(places)), np.nan)
-        for group, (keys, counts) in enumerate(zip(release.keys, release.counts, strict=True)):
-            listed[group, [places[key] for key in keys]] = counts
-        return listed
-
-
-def reshape_by_group(value: Floats, runs: int) -> Floats:
-    """Reshape numbers with an axis for groups to (groups, numbers)."""
-    return np.moveaxis(value, value.shape.index(runs), 0).reshape(runs, -1)
+            values = [release.nodes]  # of which all boxes are made
+        else:
+            values = [np.asarray(column.value, np.float64) for column in release.columns().values()]
+        by_group = [np.moveaxis(value, value.shape.index(runs), 0).reshape(runs, -1) for value in values]
+        return np.concatenate(by_group, axis=1)

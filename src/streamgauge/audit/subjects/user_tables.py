@@ -27,7 +27,7 @@ probability 1/(1 + e^epsilon): no counter that keeps epsilon for an event reveal
 this counter at least as much as through any.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from functools import cached_property
@@ -39,12 +39,20 @@ import numpy as np
 
 from streamgauge import panprivate
 from streamgauge.audit.exact import kernels
-from streamgauge.audit.exact.kernels import ESTIMATE_ACT, INTRUDE_ACT, State, Value, add_weights, score_outcome
+from streamgauge.audit.exact.kernels import (
+    ESTIMATE_ACT,
+    INTRUDE_ACT,
+    LOOK_ACT,
+    State,
+    Value,
+    add_weights,
+    score_outcome,
+)
 from streamgauge.audit.exact.worst_case import WorstCase
 from streamgauge.audit.subject import ClaimSubject, ExperimentNoise, Pair, Settings, find_claims, list_settings
 from streamgauge.continual import SimpleII
 from streamgauge.continual.state_io import BlankNoise, pack, unpack
-from streamgauge.noise import Ints, RandomSource
+from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.panprivate import TableMechanism
 from streamgauge.panprivate.randomised_response import build_response_law
@@ -101,7 +109,7 @@ class UserTableKernel:
     def step(self, state: State, value: Value) -> ExactLaw:
         if (state, value) not in self.transitions:
             self.transitions[state, value] = add_weights(
-                ((branch.result[0], output), branch.weight * chance)
+                ((branch.result[1], output), branch.weight * chance)
                 for branch in kernels.list_branches(lambda chance: apply_act(self.claim, state, value, chance))
                 for output, chance in self._list_outputs(branch, state, value)
             )
@@ -111,7 +119,7 @@ class UserTableKernel:
         self, branch: kernels.ChanceBranch[Any], state: State, value: Value
     ) -> Iterator[tuple[kernels.Output, Fraction]]:
         """List all outputs of an act in this branch."""
-        _, shown = branch.result
+        shown = branch.result[0]
         if not branch.scales:
             yield shown, Fraction(1)
             return
@@ -123,37 +131,34 @@ class UserTableKernel:
     def _check_noise_order(self, branch: kernels.ChanceBranch[Any], state: State, value: Value) -> None:
         """Check that draws of 1, 2, 3, .. move the numbers of the release by as much, in order."""
         draws = range(1, len(branch.scales) + 1)
-        _, moved = apply_act(self.claim, state, value, kernels.ForkedChance(branch.choices, draws))
-        if not np.array_equal(np.array(moved) - draws, branch.result[1]):
+        moved, _ = apply_act(self.claim, state, value, kernels.ForkedChance(branch.choices, draws))
+        if not np.array_equal(np.array(moved) - draws, branch.result[0]):
             raise TypeError("release must be sums under noise, one draw each and in order, got something else")
 
     @cached_property
     def sum_bounds(self) -> tuple[int, int]:
         """Between which all sums over entries are: those of the start, where all entries may be anything."""
-        first = [apply_act(self.claim, state, ESTIMATE_ACT, kernels.ForkedChance())[1] for state in self.initial()]
-        sums = [sum_ for sums in first for sum_ in sums]
+        firsts = (apply_act(self.claim, state, ESTIMATE_ACT, kernels.ForkedChance())[0] for state in self.initial())
+        sums = [each for first in firsts for each in first]
         return min(0, *sums), max(self.claim.entries, *sums)
 
 
-def apply_act(claim: Any, state: State, value: Value, chance: kernels.ForkedChance) -> tuple[bytes, Any]:
-    """Return the state after one act, and its output."""
+def apply_act(claim: Any, state: State, value: Value, chance: kernels.ForkedChance) -> tuple[Any, bytes]:
+    """Return the output of one act, and the state after it."""
     run = claim.load(state, chance)
     run.claim = ReleaseTap(run.claim)
-    shown = run_act(run, value)
-    return run.save(), shown
+    return run_act(run, value), run.save()
 
 
 def run_act(run: Any, value: Value) -> Any:
+    """Do one act, and return its output: bytes, numbers or nothing."""
+    if value == LOOK_ACT:
+        return run.save()
     if value == INTRUDE_ACT:
         return pack("", 1, {}, run.intrude())
-    if value == ESTIMATE_ACT:
-        return to_numbers(run.estimate())
-    users = np.array(value, np.int64)
-    return to_numbers(run.step(users)) if hasattr(run, "step") else run.add(users)
-
-
-def to_numbers(released: Any) -> tuple[int, ...]:
-    return tuple(np.ravel(released).tolist())
+    come = run.step if hasattr(run, "step") else run.add
+    released = run.estimate() if value == ESTIMATE_ACT else come(np.array(value, np.int64))
+    return None if released is None else tuple(np.ravel(released).tolist())
 
 
 def clip_laplace(centre: int, scale: Fraction, bounds: tuple[int, int]) -> dict[int, Fraction]:
@@ -167,12 +172,7 @@ def clip_laplace(centre: int, scale: Fraction, bounds: tuple[int, int]) -> dict[
         raise ValueError(f"sum must be between {least} and {most}, as sums over entries are, got {centre}")
     r = Fraction(exp(-float(1 / scale)))
     law = {place: (1 - r) / (1 + r) * r ** abs(place - centre) for place in range(least, most)}
-    return {**law, least: tail_probability(centre - least, r), most: tail_probability(most - centre, r)}
-
-
-def tail_probability(distance: int, r: Fraction) -> Fraction:
-    """Return P(noise >= distance)."""
-    return r**distance / (1 + r)
+    return {**law, least: r ** (centre - least) / (1 + r), most: r ** (most - centre) / (1 + r)}  # of both tails
 
 
 NumberRow = tuple[float, ...]
@@ -180,20 +180,12 @@ RowWeights = dict[NumberRow, Fraction]
 
 
 @dataclass(frozen=True)
-class Seizure:
-    """The acts of a run, and the number of acts before its memory is exposed."""
-
-    acts: tuple[Value, ...]
-    peek: int | None
-
-
-@dataclass(frozen=True)
 class SeizureEvidence:
     """The log-likelihood ratio of rows; releases are cut off where all beyond say the same."""
 
     kernel: UserTableKernel
-    one: Seizure
-    other: Seizure
+    one: kernels.Acts
+    other: kernels.Acts
 
     def __call__(self, views: Floats) -> Floats:
         least, most = self.kernel.sum_bounds if self._noisy else (0, 0)
@@ -209,45 +201,34 @@ class SeizureEvidence:
     @cached_property
     def _noisy(self) -> list[int]:
         """The columns that are released under noise."""
-        claim, at = self.kernel.claim, 0
-        found: list[int] = []
-        state = next(iter(self.kernel.initial()))
-        for done in range(len(self.one.acts) + 1):
-            if done:
-                (state, output), *_ = self.kernel.step(state, self.one.acts[done - 1])
-                width = len(tuple(read_output(claim, output)))
-                found += range(at, at + width) if self.one.acts[done - 1] == ESTIMATE_ACT else ()
-                at += width
-            at += len(tuple(read_memory(claim, state))) if done == self.one.peek else 0
+        state, found, at = next(iter(self.kernel.initial())), list[int](), 0
+        for act in self.one:
+            (state, output), *_ = kernels.find_law(self.kernel, state, act)
+            width = len(tuple(read_output(self.kernel.claim, act, output)))
+            found += range(at, at + width) if act == ESTIMATE_ACT else ()
+            at += width
         return found
 
 
-def compute_row_law(kernel: UserTableKernel, seizure: Seizure) -> RowWeights:
+def compute_row_law(kernel: UserTableKernel, acts: Iterable[Value]) -> RowWeights:
     """Compute the probability of each row."""
-    found: dict[tuple[State, NumberRow], Fraction] = {(state, ()): weight for state, weight in kernel.initial().items()}
-    for done in range(len(seizure.acts) + 1):
-        if done:
-            found = add_weights(
-                ((after, (*row, *read_output(kernel.claim, output))), weight * chance)
-                for (state, row), weight in found.items()
-                for (after, output), chance in kernel.step(state, seizure.acts[done - 1]).items()
-            )
-        if done == seizure.peek:
-            found = {(state, (*row, *read_memory(kernel.claim, state))): each for (state, row), each in found.items()}
+    found: dict[tuple[State, NumberRow], Any] = {(state, ()): weight for state, weight in kernel.initial().items()}
+    for act in acts:
+        found = add_weights(
+            ((after, (*row, *read_output(kernel.claim, act, output))), weight * chance)
+            for (state, row), weight in found.items()
+            for (after, output), chance in kernels.find_law(kernel, state, act).items()
+        )
     return add_weights((row, weight) for (_, row), weight in found.items())
 
 
-def read_output(claim: Any, output: Any) -> Iterator[float]:
-    """Return the output of an act: nothing, a release, or a state that was handed over."""
+def read_output(claim: Any, act: Value, output: Any) -> Iterator[float]:
+    """Return the numbers of an act: none, a release, the memory, or a state that was handed over."""
     if isinstance(output, bytes):
-        yield from flatten(unpack(output, "", claim.blank_table)[2])
+        owner = claim.identity() if act == LOOK_ACT else ""
+        yield from flatten(unpack(output, owner, claim.blank_table)[2])
     elif output is not None:
         yield from output
-
-
-def read_memory(claim: Any, saved: Any) -> Iterator[float]:
-    """Return all numbers of a saved state."""
-    return flatten(unpack(saved, claim.identity(), claim.blank_table)[2])
 
 
 def flatten(state: Any) -> Iterator[float]:
@@ -291,22 +272,16 @@ class UserTableSubject(ClaimSubject):
     def pairs(self) -> Sequence[Pair]:
         streams = self.streams or self._worst[1]
         name = f"a user who comes or not, {describe_peek(streams.peek)}"
-        both = Seizure(streams.one, streams.peek), Seizure(streams.other, streams.peek)
+        both = streams.insert_look(streams.one), streams.insert_look(streams.other)
         return [Pair(name, *both, SeizureEvidence(self._kernel, *both))]
 
-    def views(self, data: Seizure, runs: int) -> Floats:
-        source = self.noise or ExperimentNoise()
-        return np.array([list(self._run_numbers(data, source)) for _ in range(runs)], np.float64)
-
-    def _run_numbers(self, data: Seizure, source: RandomSource) -> Iterator[float]:
-        """Return all numbers of one run."""
-        run = self.claim.start(source)
-        run.claim = ReleaseTap(run.claim)
-        for done in range(len(data.acts) + 1):
-            if done:
-                yield from read_output(self.claim, run_act(run, data.acts[done - 1]))
-            if done == data.peek:
-                yield from read_memory(self.claim, run.save())
+    def views(self, data: kernels.Acts, runs: int) -> Floats:
+        source, rows = self.noise or ExperimentNoise(), []
+        for _ in range(runs):
+            run = self.claim.start(source)
+            run.claim = ReleaseTap(run.claim)
+            rows.append([number for act in data for number in read_output(self.claim, act, run_act(run, act))])
+        return np.array(rows, np.float64)
 
 
 def build_schedule(claim: Any) -> kernels.ActSchedule:
@@ -317,7 +292,7 @@ def build_schedule(claim: Any) -> kernels.ActSchedule:
     other. If users are replaced, each time has one act more, for either of the two to come.
     """
     more = 1 if claim.replace else 0
-    acts: dict[Value, int] = {kernels.LOOK_ACT: 1, INTRUDE_ACT: claim.intrusions}
+    acts: dict[Value, int] = {LOOK_ACT: 1, INTRUDE_ACT: claim.intrusions}
     if isinstance(claim, TableMechanism):
         return kernels.ActSchedule({**acts, ESTIMATE_ACT: claim.releases}, free_acts=1 + more)
     ticks = (2 + more) * (2 + claim.intrusions)
