@@ -85,6 +85,7 @@ def can_redraw(case: Case) -> bool:
     return True
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_fresh_draws_alone_hide_an_event_after_the_save(case: Case) -> None:
     if can_redraw(case):
@@ -93,6 +94,7 @@ def test_fresh_draws_alone_hide_an_event_after_the_save(case: Case) -> None:
         assert find_worst_loss(claim) <= float(declared) * (1 + TOLERANCE)
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_a_redraw_leaves_the_data_as_it_is(case: Case) -> None:
     if can_redraw(case):
