@@ -47,11 +47,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
-    """Collect without the garbage collector: there is little garbage among so many items."""
+    """Collect without the garbage collector, and keep it from the many items that stay until the end."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 
