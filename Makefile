@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=  # hundreds of processes are started: each mod
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
 .PHONY: help demo live emoji quick test test-slow test-all test-times check audit bench clean parts
-PYTEST := $(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --quiet  # some wait for clocks
+PYTEST := $(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder --quiet  # some wait for clocks
 QUICK := not law and not crash and not neighbour and not statistical and not browser and not cluster \
   and not integration and not slow
 
@@ -26,8 +26,8 @@ emoji: $(VENV)/server ## a poll in which nobody is trusted, live in the browser,
 quick: $(VENV)/dev,plot,server ## tests without a marker: a minute
 	@$(PYTEST) -m "$(QUICK)"
 
-test: parts $(VENV)/dev,plot,server check ## all checks, and all tests but the slow ones: at most 10 minutes on 2 cores
-	@$(PYTEST) -m "not slow"
+test: parts $(VENV)/dev,plot,server ## all checks, and all tests but the slow ones: at most 10 minutes on 2 cores
+	@$(MAKE) --no-print-directory check & checks=$$!; $(PYTEST) -m "not slow"; tests=$$?; wait $$checks && exit $$tests
 
 test-slow: parts $(VENV)/dev,plot,server ## the slow tests: every case, 1,000 kills, a soak of 10 minutes
 	@$(PYTEST) -m slow

@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.support.markers import COLLECTED_TESTS, MARKERS, find_marker, find_missing_parts, mark_repetitions
+from tests.support.markers import (
+    COLLECTED_TESTS,
+    MARKERS,
+    find_marker,
+    find_missing_parts,
+    mark_repetitions,
+    rank_module,
+)
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the cores: more threads wait in circles
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -36,6 +43,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     mark_repetitions(items)
+    items.sort(key=lambda item: rank_module(item.path))
     for item in items:
         marker = find_marker(item.path)
         if marker:
@@ -47,11 +55,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[Any]:
-    """Collect without the garbage collector: there is little garbage among so many items."""
+    """Collect without the garbage collector, and keep it from the many items that stay until the end."""
     gc.disable()
     try:
         return (yield)
     finally:
+        gc.freeze()
         gc.enable()
 
 

@@ -19,7 +19,9 @@ from tests.support.crash_twins import TWINS
 from tests.support.markers import (
     COLLECTED_TESTS,
     FOLDER_MARKERS,
+    LONG_FIRST,
     LONG_MODULES,
+    LONGEST_MODULE,
     MODULE_MARKERS,
     TESTS,
     find_missing_parts,
@@ -108,7 +110,8 @@ def test_every_test_function_that_is_partly_slow_keeps_a_case() -> None:
 
 def test_markers_are_of_folders_and_modules_that_are_there() -> None:
     assert all((TESTS / name).is_dir() for name in (*FOLDER_MARKERS, *LONG_MODULES))
-    assert all(path.is_file() for path in MODULE_MARKERS)
+    assert all(path.is_file() for path in (*MODULE_MARKERS, LONGEST_MODULE))
+    assert {*FOLDER_MARKERS.values(), *MODULE_MARKERS.values()} <= set(LONG_FIRST)
 
 
 def test_a_machine_without_chromium_is_refused_in_ci_with_the_package_to_install(tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ def test_audit_touches_nothing_and_leaves_nothing(tmp_path: Path) -> None:
             assert list(folder.iterdir())
 
     file = file_of(tmp_path, COUNTS)
-    audit_pipeline(file, ticks=2, runs=200, check_interruptions=False, create_folder=create_folder)
+    audit_pipeline(file, ticks=2, runs=100, check_interruptions=False, create_folder=create_folder)
     assert not list(tmp_path.iterdir())
     assert not made[0].exists()
 

@@ -28,6 +28,7 @@ def agrees(scaled: np.ndarray) -> bool:
     return bool((np.abs(variance - 1) < Z * uncertainty + 1e-9).all())
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_the_standard_error_equals_what_simulation_shows(case: Case) -> None:
     scaled = scaled_errors(case)
@@ -36,6 +37,7 @@ def test_the_standard_error_equals_what_simulation_shows(case: Case) -> None:
     assert not any(agrees(scaled / wrong) for wrong in (0.7, 1.3))
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_intervals_hold_the_truth_as_often_as_they_say(case: Case) -> None:
     claim = case.claim(TICKS)

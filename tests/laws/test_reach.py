@@ -79,6 +79,7 @@ def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, rea
     assert enumerated == pytest.approx(worst_of_one(claim, 9, move), rel=1e-12)
 
 
+@pytest.mark.one_of_each("case", "move")
 @every_case
 @every_move
 def test_a_twin_that_forgets_a_coordinate_is_caught(case: Case, move: Any, reach: Sensitivity) -> None:

@@ -49,6 +49,7 @@ def test_feed_equals_steps(case: Case) -> None:
     assert fed.stddev() == pytest.approx(stepped.stddev(), rel=1e-12)
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_a_block_of_one_group_equals_its_column(case: Case) -> None:
     claim, values = case.claim(TICKS), stream(width=1)
@@ -225,12 +226,14 @@ def test_a_claim_is_frozen_hashable_and_printable(case: Case) -> None:
         claim.loss = sg.Pure(9)
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
     run = case.claim(TICKS).start()
     assert forked(partial(check_refused_in_child, partial(run.step, [1]), run.save)) == 0
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_wrapping_around_is_improbable_and_the_bound_says_how_improbable(case: Case) -> None:
     claim = case.claim(TICKS)

@@ -215,6 +215,7 @@ def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
             act()
 
 
+@pytest.mark.one_of_each("case")
 @every_running_case
 def test_a_run_cannot_be_copied_pickled_or_forked(case: Case) -> None:
     run = case.claim(TICKS).start()

@@ -57,6 +57,7 @@ def test_many_ticks_at_once_release_what_takes_release(case: Case) -> None:
         assert two.tick == one.tick == TICKS
 
 
+@pytest.mark.one_of_each("case")
 @every_running_case
 def test_too_many_ticks_are_refused_before_anything_is_drawn(case: Case) -> None:
     claim = case.claim(3)

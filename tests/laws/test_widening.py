@@ -55,6 +55,7 @@ def widened(case: Case) -> bool:
     return not case.claim(TICKS).pan_private
 
 
+@pytest.mark.one_of_each("case")
 @every_case
 def test_without_noise_a_widened_run_releases_the_truth(case: Case) -> None:
     claim = case.claim(TICKS)
@@ -83,6 +84,7 @@ def check_truth(claim: LinearMechanism[Any], workload: np.ndarray, moment: int) 
     assert (np.abs(np.concatenate(released) - truth) <= allowed).all()
 
 
+@pytest.mark.one_of_each("case")
 @every_kept_case
 def test_a_widened_run_is_both_states_side_by_side(case: Case) -> None:
     claim = case.claim(TICKS)
@@ -237,6 +239,7 @@ def agrees(products: np.ndarray, expected: float) -> bool:
     return bool(abs(products.mean() - expected) < Z * uncertainty + 1e-9)
 
 
+@pytest.mark.one_of_each("case", "moment")
 @every_kept_case
 @pytest.mark.parametrize("moment", [7, 16])
 def test_later_releases_have_the_claimed_variances_and_covariances(case: Case, moment: int) -> None:

@@ -75,6 +75,8 @@ MODULE_MARKERS = {
     for folder, (marker, names) in LONG_MODULES.items()
     for name in names.split()
 } | {TESTS.parent / "docs" / f"{name}.md": "statistical" for name in ("audit", "postprocess", "statistics", "privacy")}
+LONGEST_MODULE = TESTS / "runtime" / "test_soak.py"
+LONG_FIRST = ("crash", "browser", "neighbour", "statistical", "integration", "law", None)
 MARKERS = {"law", "crash", "neighbour", "browser", "statistical", "cluster", "integration", "slow"}
 BROWSER = "chromium"
 COLLECTED_TESTS: dict[str, bool] = {}  # of this process: each test, and whether it is slow
@@ -85,6 +87,11 @@ def find_marker(path: Path) -> str | None:
     """Return the marker of a folder of tests, or of a module of tests."""
     folder = path if path.is_dir() else path.parent
     return FOLDER_MARKERS.get(folder.name if folder.parent == TESTS else "") or MODULE_MARKERS.get(path)
+
+
+def rank_module(path: Path) -> int:
+    """Return the place of a module in a run: long ones first, so that at the end no worker waits for another."""
+    return -1 if path == LONGEST_MODULE else LONG_FIRST.index(find_marker(path))
 
 
 def find_missing_parts(which: Callable[[str], str | None]) -> list[str]:

@@ -55,6 +55,7 @@ def nothing_collected() -> Iterator[None]:
 def everything() -> list[Any]:
     """Whatever has octets in the memory of this process: garbage that was not collected among it, and what
     threads work on."""
+    gc.unfreeze()  # what was there before the first test counts too
     roots: list[Any] = gc.get_objects()
     for top in sys._current_frames().values():
         frame: FrameType | None = top
