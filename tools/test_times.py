@@ -4,7 +4,7 @@
 """
 
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 from xml.etree import ElementTree
@@ -31,14 +31,17 @@ def read_times(path: str) -> Iterator[TestTime]:
         yield TestTime(folder, f"{module}::{case.get('name')}", found, float(case.get("time", 0)))
 
 
-def print_table(title: str, seconds: Counter[str], counts: Counter[str]) -> None:
+def print_table(title: str, seconds: dict[str, float], counts: Counter[str]) -> None:
     print(f"\n{title:<40}{'seconds':>10}{'tests':>8}")
-    for name, amount in seconds.most_common():
+    for name, amount in sorted(seconds.items(), key=lambda each: -each[1]):
         print(f"{name:<40}{amount:>10.1f}{counts[name]:>8}")
 
 
 def main(path: str) -> None:
-    by_folder, by_marker = (Counter[str](), Counter[str]()), (Counter[str](), Counter[str]())
+    by_folder, by_marker = (
+        (defaultdict[str, float](float), Counter[str]()),
+        (defaultdict[str, float](float), Counter[str]()),
+    )
     times = list(read_times(path))
     for each in times:
         keys = [(by_folder, each.folder), *((by_marker, marker) for marker in each.markers or (NO_MARKER,))]

@@ -81,11 +81,12 @@ def truth(claim: AdaptiveMechanism[Any], values: np.ndarray, lowest: float = -np
     hierarchy = getattr(claim, "hierarchy", None)
     nodes = counted if hierarchy is None else hierarchy.sum_leaves(counted)
     window = getattr(claim, "window", claim.WINDOWS[0])
-    sums = np.cumsum(nodes, axis=0)
+    sums: np.ndarray = np.cumsum(nodes, axis=0)
     if window == "running":
         return sums
     size = 1 if window == "each" else int(window.split()[1])
-    return sums - np.concatenate([np.zeros_like(sums[:size]), sums[:-size]])[: len(sums)]
+    latest: np.ndarray = sums - np.concatenate([np.zeros_like(sums[:size]), sums[:-size]])[: len(sums)]
+    return latest
 
 
 def shown(release: AdaptiveRelease) -> list[np.ndarray]:

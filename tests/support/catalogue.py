@@ -62,11 +62,11 @@ def claims(room: ModuleType, root: type[Any]) -> list[type[Any]]:
     return sorted(found, key=lambda cls: cls.__name__)
 
 
-def mechanisms() -> list[type[LinearMechanism[Any]]]:
+def mechanisms() -> list[type[Any]]:
     return claims(continual, LinearMechanism)
 
 
-def exported() -> list[type[LinearMechanism[Any]]]:
+def exported() -> list[type[Any]]:
     return [cls for cls in mechanisms() if cls.__name__ in continual.__all__]
 
 
@@ -74,7 +74,7 @@ def exported() -> list[type[LinearMechanism[Any]]]:
 class Case:
     """A mechanism with all its settings but the horizon."""
 
-    cls: type[LinearMechanism[Any]]
+    cls: type[Any]  # of a LinearMechanism
     loss: Any
     settings: tuple[tuple[str, Any], ...]
 
@@ -88,8 +88,11 @@ class Case:
 
     def claim(self, horizon: int | None, **more: Any) -> LinearMechanism[Any]:
         names = {field.name for field in fields(self.cls)}
-        ends = {name: horizon for name in ("horizon", "last_tick") if name in names and horizon is not None}
-        return self.cls(self.loss, **{**ends, **dict(self.settings), **more})
+        ends: dict[str, Any] = {
+            name: horizon for name in ("horizon", "last_tick") if name in names and horizon is not None
+        }
+        made: LinearMechanism[Any] = self.cls(self.loss, **(ends | dict(self.settings) | more))
+        return made
 
     def __str__(self) -> str:
         shown = [self.loss.currency, *(f"{k}={getattr(v, '__name__', v)}" for k, v in self.settings)]

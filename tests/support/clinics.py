@@ -5,8 +5,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from streamgauge.cli.app import app
 
@@ -68,7 +69,7 @@ def clinic(folder: Path, toml: str = TOML, lines: list[str] | None = None) -> Pa
     return folder / "clinic.toml"
 
 
-def invoke(*words):
+def invoke(*words: object) -> Result:
     """Run a command in this process, and return its output."""
     return CliRunner().invoke(app, [str(word) for word in words])
 
@@ -76,7 +77,7 @@ def invoke(*words):
 told = invoke  # its earlier name
 
 
-def line_of(found, code=2):
+def line_of(found: Result, code: int = 2) -> str:
     """The one line of a refusal, which says nothing on standard output."""
     assert found.exit_code == code, found.output
     assert found.stdout == ""
@@ -86,9 +87,9 @@ def line_of(found, code=2):
     return line
 
 
-def started(*words, **settings):
+def started(*words: object, **settings: Any) -> subprocess.Popen[str]:
     """A command in a process of its own."""
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     environment = {**os.environ, "TERM": "dumb"}
     command = [sys.executable, "-c", MAIN, *map(str, words)]
     return subprocess.Popen(command, env=environment, **{**pipes, **settings})

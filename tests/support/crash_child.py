@@ -63,7 +63,7 @@ def run(order: dict[str, Any], writing: int) -> None:
         limit_sinks(order["room_in_sinks"])
     if kind.sinks[0]["to"] == "-":
         os.dup2(os.open(folder / "-", os.O_WRONLY | os.O_APPEND | os.O_CREAT), 1)
-    settings = {"max_batch_ticks": kind.batch, "step": telling(writing, order)}
+    settings: dict[str, Any] = {"max_batch_ticks": kind.batch, "step": telling(writing, order)}
     settings |= surroundings(kind, folder, order) | order.get("options", {})
     if kind.silent and not order.get("noisy"):
         settings["noise"] = SilentNoise()

@@ -6,9 +6,11 @@ that is killed. So `World` keeps nothing to itself: how late it is follows from 
 
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from streamgauge import Pipeline
 from streamgauge.sources import build_inbox
@@ -75,8 +77,8 @@ class Kind:
     source: str = "v.jsonl"
     mode: str = "batch"
     unit: object = "event"
-    releases: tuple[dict[str, object], ...] = RELEASES
-    sinks: tuple[dict[str, object], ...] = SINKS
+    releases: tuple[Mapping[str, Any], ...] = RELEASES
+    sinks: tuple[Mapping[str, Any], ...] = SINKS
     batch: int = 1  # ticks in a commit
     every: int = 1  # seconds between two events that are there from the beginning
     private: bool = False  # whether its memory may be seized
@@ -105,7 +107,7 @@ class Kind:
             stream |= {"allowed_lateness": f"{LATENESS}s", "allowed_earliness": "3s"}
         if self.source == "-":
             stream["format"] = "jsonl"
-        releases = [{"epsilon": 1} | release for release in self.releases]
+        releases = [{"epsilon": 1, **release} for release in self.releases]
         return {"stream": stream, "release": releases, "sink": list(self.sinks)}
 
     def pipeline(self, folder: Path) -> Pipeline:

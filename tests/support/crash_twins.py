@@ -1,53 +1,62 @@
 """Broken twins of the publisher, put in its place in a child: what the crash law must catch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 
 from streamgauge.engines.duckdb.user_bounds import UserBounds
-from streamgauge.releases.release import TickRelease
+from streamgauge.records.blocks import Block
+from streamgauge.releases.release import ReleaseSchema, TickRelease
 from streamgauge.runtime import publisher as publishing
 from streamgauge.runtime.live.open_ticks import OpenTicks
-from streamgauge.runtime.publisher import Publisher
+from streamgauge.runtime.publisher import Publisher, SinkCursor
 from streamgauge.runtime.release_run import Batches
 from streamgauge.sources.http import COUNT_STRUCT, MAGIC, Inbox, resolve_ticket
+
+
+def replace(owner: Any, **parts: Any) -> None:
+    """Put others in the place of parts that the owner has."""
+    for name, part in parts.items():
+        assert hasattr(owner, name), f"{owner} must have {name}, got none"
+        setattr(owner, name, part)
 
 
 def publish_first() -> None:
     """Lets releases out, and commits them afterwards."""
     commit = Publisher.commit
 
-    def hasty(self, *, released=(), **what):
+    def hasty(self: Publisher, *, released: Sequence[TickRelease] = (), **what: Any) -> None:
         for outlet in self.sink_cursors if released else ():
             wanted = [each for each in released if outlet.wants(each.release)]
             if wanted:
                 outlet.sink.write(wanted, *self.store.trace)
         commit(self, released=released, **what)
 
-    Publisher.commit = hasty
+    replace(Publisher, commit=hasty)
 
 
 def draw_again() -> None:
     """Publishes what was committed and not yet published from another draw."""
     unpack = TickRelease.unpack
 
-    def drawn(shape, payload):
+    def drawn(shape: ReleaseSchema, payload: bytes) -> TickRelease:
         released = unpack(shape, payload)
         released.value[:] += np.random.default_rng().laplace(size=released.value.shape)
         return released
 
-    publishing.TickRelease.unpack = drawn
+    replace(TickRelease, unpack=drawn)
 
 
 def forget_the_state() -> None:
     """Commits releases without the state that goes on from them."""
-    Batches.save_state = lambda self: {}
+    replace(Batches, save_state=lambda self: {})
 
 
 def mark_first() -> None:
     """Notes that a sink has what it is about to get."""
 
-    def hasty(self, outlet, released, number, *more):
+    def hasty(self: Publisher, outlet: SinkCursor, released: Sequence[TickRelease], number: int) -> None:
         noted = dict.fromkeys(filter(outlet.wants, self.schemas), number)
         self.store.mark({outlet.commit_mark: publishing.encode_written_commits(noted)})
         self.step("sink_position_saved")
@@ -57,24 +66,24 @@ def mark_first() -> None:
             self.store.mark({outlet.position_mark: position})
         self.step("sink_written")
 
-    Publisher._write_sink = hasty
+    replace(Publisher, _write_sink=hasty)
 
 
 def forget_what_waits() -> None:
     """Goes on from where the source was read to, without what was read for ticks that are open."""
-    OpenTicks.restore = lambda self, saved: None
+    replace(OpenTicks, restore=lambda self, saved: None)
 
 
 def forget_the_users() -> None:
     """Goes on without knowing who was in how many ticks."""
-    UserBounds.restore = lambda self, state: None
+    replace(UserBounds, restore=lambda self, state: None)
 
 
 def acknowledge_what_was_read() -> None:
     """Tells senders that a batch is on disk when it was read."""
     read = Inbox.read
 
-    def hasty(self):
+    def hasty(self: Inbox) -> Block | None:
         block = read(self)
         for batch in self._uncommitted.values():
             for ticket in batch.tickets:
@@ -82,23 +91,23 @@ def acknowledge_what_was_read() -> None:
             batch.tickets = []
         return block
 
-    Inbox.read = hasty
+    replace(Inbox, read=hasty)
 
 
 def forget_the_keys() -> None:
     """Goes on without knowing which batches were counted."""
-    Inbox.position = lambda self: COUNT_STRUCT.pack(MAGIC, 0)
+    replace(Inbox, position=lambda self: COUNT_STRUCT.pack(MAGIC, 0))
 
 
 def forget_too_soon() -> None:
     """Forgets a key when its batch is on disk, while its ticks are open."""
     committed = Inbox.commit
 
-    def hasty(self, closed=0):
-        committed(self, closed)
+    def hasty(self: Inbox, closed_until: int = 0) -> None:
+        committed(self, closed_until)
         self._committed_keys = {}
 
-    Inbox.commit = hasty
+    replace(Inbox, commit=hasty)
 
 
 TWINS: dict[str, Callable[[], None]] = {

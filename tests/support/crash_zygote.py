@@ -22,6 +22,7 @@ from typing import Any
 from tests.support import ROOT
 from tests.support.crash_child import body, worked_out
 from tests.support.crash_streams import KINDS
+from tests.support.crash_twins import replace
 
 Order = dict[str, Any]
 KILLING = ("after", "wait", "beside")  # what an order says about its child's end
@@ -73,19 +74,23 @@ def main() -> None:
     """Reads orders, writes answers."""
     import duckdb  # noqa: F401 - imported before the forks, opened after them
 
-    from streamgauge.plan.planner import plan_release
+    from streamgauge.config.settings import PipelineFile, Release
+    from streamgauge.plan.planner import ReleasePlan, plan_release
     from streamgauge.runtime import edits as as_charged
     from streamgauge.runtime import session as opening
 
-    opening.read_system_key = lambda: bytes(32)  # which of a user's events survive depends on it
+    replace(opening, read_system_key=lambda: bytes(32))  # which of a user's events survive depends on it
     pipes: dict[str, tuple[int, int]] = {}
     for text in sys.stdin:
         order = json.loads(text)
         plans = worked_out(order["kind"])
-        opening.plan_release = lambda file, release, plans=plans: plans[release.name]
-        as_charged.plan_release = lambda file, release, *pinned, plans=plans: (
-            plan_release(file, release, *pinned) if pinned else plans[release.name]
-        )
+
+        def known(file: PipelineFile, release: Release, *pinned: Any, plans: Any = plans) -> ReleasePlan:
+            plan: ReleasePlan = plan_release(file, release, *pinned) if pinned else plans[release.name]
+            return plan
+
+        replace(opening, plan_release=known)
+        replace(as_charged, plan_release=known)
         if KINDS[order["kind"]].source == "-":
             order["pipe"] = pipes.get(order["folder"]) or pipes.setdefault(order["folder"], os.pipe())
         print(json.dumps(started(order)), flush=True)
@@ -102,7 +107,7 @@ def started(order: Order) -> dict[str, Any]:
     os.close(writing)
     answer: dict[str, Any] = {}
     with os.fdopen(reading) as told:
-        lines = []
+        lines: list[str] = []
         if "after" in order:
             lines += islice(told, order["after"])
             if "beside" in order:

@@ -1,11 +1,18 @@
 """Streams as a pipeline file would declare them, and what the tests ask of sources again and again."""
 
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
 from streamgauge import Event, Pure
+from streamgauge.config.endpoints import Format
 from streamgauge.config.settings import Column, Stream
+from streamgauge.interfaces import StreamingSource
+from streamgauge.records.blocks import Block
 
 
-def stream(source, format="jsonl", **others):
-    settings = {"compression": None, "mode": "batch", "columns": {"a": Column("a"), "b": Column("b")}}
+def stream(source: str | Path, format: Format = "jsonl", **others: Any) -> Stream:
+    settings: dict[str, Any] = {"compression": None, "mode": "batch", "columns": {"a": Column("a"), "b": Column("b")}}
     settings["time_format"] = "iso"
     return Stream(
         name="visits",
@@ -22,17 +29,17 @@ def stream(source, format="jsonl", **others):
     )
 
 
-def text(blocks):
+def text(blocks: Iterable[Block]) -> bytes:
     return b"".join(block.data for block in blocks)
 
 
-def rules(blocks):
+def rules(blocks: Iterable[Block]) -> list[str]:
     return [dropped.rule for block in blocks for dropped in block.dropped_records]
 
 
-def drained(live):
+def drained(live: StreamingSource) -> list[Block]:
     """All blocks that are there now."""
-    blocks = []
+    blocks: list[Block] = []
     for _ in range(10_000):
         block = live.read()
         if block is not None:

@@ -1,44 +1,61 @@
 """All that a run can show, with exact probabilities: every coin and die falls every way."""
 
 from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import fields
 from fractions import Fraction
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from streamgauge.noise.sampler_table import enclose_exp_minus
 from streamgauge.panprivate.run import TableRun
 
 BITS = 256
 
+T = TypeVar("T")
+Ints = npt.NDArray[np.int64]
+Path = list[int]  # the outcome of each draw
+Act = str | Sequence[int]  # an act of an observer, or the users of a step
+Memory = tuple[bytes, ...]
+Tables = tuple[Memory, ...]
+Sums = tuple[tuple[int, ...], ...]
+Ways = dict[tuple[Memory, Tables, Sums], tuple[Fraction, Any]]  # with the state
+Side = Mapping[Sums, Fraction]
+Views = Mapping[Tables, Side]
+
 
 class EveryWay:
     """A chance that follows a path of outcomes, and goes the first way where the path ends."""
 
-    def __init__(self, path):
+    def __init__(self, path: Path) -> None:
         self.path, self.place = path, 0
-        self.left = []  # (outcome taken, how many there are) at each draw
+        self.left: list[tuple[int, int]] = []  # (outcome taken, how many there are) at each draw
         self.probability = Fraction(1)
 
-    def choose(self, chances):
+    def choose(self, chances: Sequence[Fraction]) -> int:
         taken = self.path[self.place] if self.place < len(self.path) else 0
         self.place += 1
         self.left.append((taken, len(chances)))
         self.probability *= chances[taken]
         return taken
 
-    def coins(self, chance, size):
+    def coins(self, chance: Fraction, size: int) -> npt.NDArray[np.uint8]:
         return np.array([self.choose([1 - chance, chance]) for _ in range(size)], np.uint8)
 
-    def uniform(self, sides, size):
+    def uniform(self, sides: int, size: int) -> Ints:
         return np.array([self.choose([Fraction(1, sides)] * sides) for _ in range(size)], np.int64)
 
-    def laplace(self, scale, size):
+    def laplace(self, scale: Fraction, size: int) -> Ints:
         return np.zeros(size, np.int64)  # outputs are looked at without noise: see `worst`
 
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        raise NotImplementedError("`worst` adds the noise of Laplace alone")
 
-def following(left):
+
+def following(left: list[tuple[int, int]]) -> Path | None:
     """The next path in order, or nothing."""
     path = [taken for taken, _ in left]
     while path:
@@ -48,12 +65,12 @@ def following(left):
     return None
 
 
-def memory(state):
+def memory(state: Any) -> Memory:
     """All that a state holds, as it is."""
     return tuple(np.asarray(getattr(state, each.name)).tobytes() for each in fields(state))
 
 
-def shown(run, chance, act):
+def shown(run: TableRun[Any, Any], chance: EveryWay, act: Act) -> tuple[Tables, Sums]:
     """What one act shows: tables, and sums before noise."""
     match act:
         case "see":
@@ -67,9 +84,9 @@ def shown(run, chance, act):
             return (), ()
 
 
-def every_way(act):
+def every_way(act: Callable[[EveryWay], T]) -> Iterator[tuple[Fraction, T]]:
     """(probability, what came of it), once for each way that chance may take."""
-    path = []
+    path: Path | None = []
     while path is not None:
         chance = EveryWay(path)
         found = act(chance)
@@ -78,20 +95,21 @@ def every_way(act):
         path = following(chance.left)
 
 
-def acted(claim, state, intrusions, act):
+def acted(claim: Any, state: Any, intrusions: int, act: Act) -> list[tuple[Fraction, tuple[Any, tuple[Tables, Sums]]]]:
     """All that one act may make of a state, and show."""
 
-    def once(chance):
-        run = TableRun(claim, deepcopy(state), chance, intrusions=intrusions)
+    def once(chance: EveryWay) -> tuple[Any, tuple[Tables, Sums]]:
+        run: TableRun[Any, Any] = TableRun(claim, deepcopy(state), chance, intrusions=intrusions)
         told = shown(run, chance, act)
         return run._state, told
 
     return list(every_way(once))
 
 
-def gone_on(claim, ways, intrusions, act):
+def gone_on(claim: Any, ways: Ways, intrusions: int, act: Act) -> Ways:
     """One more act, after each way; ways that lead to the same state and showed the same are one."""
-    later, known = {}, {}
+    later: Ways = {}
+    known: dict[Memory, list[tuple[Fraction, tuple[Any, tuple[Tables, Sums]]]]] = {}
     for (place, seen, sums), (probability, state) in ways.items():
         if place not in known:
             known[place] = acted(claim, state, intrusions, act)
@@ -100,30 +118,30 @@ def gone_on(claim, ways, intrusions, act):
     return later
 
 
-def put(ways, key, probability, state):
+def put(ways: Ways, key: tuple[Memory, Tables, Sums], probability: Fraction, state: Any) -> None:
     before, _ = ways.get(key, (Fraction(0), None))
     ways[key] = before + probability, state
 
 
-def views(claim, acts):
+def views(claim: Any, acts: Sequence[Act]) -> Views:
     """(what was seen) -> (sums before noise) -> probability."""
-    ways = {}
+    ways: Ways = {}
     for probability, state in every_way(claim.initial):
         put(ways, (memory(state), (), ()), probability, state)
     for done, act in enumerate(acts):
         ways = gone_on(claim, ways, acts[:done].count("intrude"), act)
-    found = defaultdict(lambda: defaultdict(Fraction))
+    found: dict[Tables, dict[Sums, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     for (_, seen, sums), (probability, _) in ways.items():
         found[seen][sums] += probability
     return found
 
 
-def power(epsilon):
+def power(epsilon: Any) -> Fraction:
     """A number not above e^epsilon, and hardly below."""
     return Fraction(2**BITS, enclose_exp_minus(Fraction(epsilon), BITS).high)
 
 
-def worst(one, two, scale):
+def worst(one: Views, two: Views, scale: Any) -> Fraction | None:
     """The largest ratio of probabilities of (seen, noisy outputs), over all outputs, both ways.
 
     Beyond the sums the two sides fall alike, so outputs from the least to the largest are all.
@@ -140,14 +158,14 @@ def worst(one, two, scale):
     return ratio
 
 
-def outputs(sides):
+def outputs(sides: Sequence[Side]) -> list[list[int]]:
     """Every vector of outputs within the range of the sums."""
     sums = np.array([np.concatenate([*key]) if key else [] for side in sides for key in side], np.int64)
     grids = [range(int(low), int(high) + 1) for low, high in zip(sums.min(0), sums.max(0), strict=True)]
     return np.array(np.meshgrid(*grids)).reshape(len(grids), -1).T.tolist() if grids else [[]]
 
 
-def likelihood(side, output, decay):
+def likelihood(side: Side, output: Sequence[int], decay: Fraction) -> Fraction:
     total = Fraction(0)
     for sums, probability in side.items():
         exact = [number for each in sums for number in each]

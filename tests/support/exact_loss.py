@@ -4,12 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.noise import DiscreteLaplace
+from streamgauge.continual import LinearMechanism
+from streamgauge.noise import DiscreteGaussian, DiscreteLaplace
 from streamgauge.statistics import Statistic
 
 
 def lost(claim: Statistic[Any], difference: np.ndarray) -> float:
     """What neighbours lose whose vectors differ by this, one row a tick and one column a place."""
+    assert isinstance(claim.counter, LinearMechanism)
     strategy = claim.counter.strategy(len(difference))
     moved = strategy.measure @ difference * np.array(strategy.grids)[:, None]
     total = 0.0
@@ -17,6 +19,7 @@ def lost(claim: Statistic[Any], difference: np.ndarray) -> float:
         if isinstance(distribution, DiscreteLaplace):
             total += np.abs(row).sum() / float(distribution.scale)
         else:
+            assert isinstance(distribution, DiscreteGaussian)
             total += (row**2).sum() / float(2 * distribution.parameter)
     return total
 

@@ -26,13 +26,13 @@ class Phone:
     at: float = START
 
     def device(self, told: Any) -> Device:
-        kept = {"memory": self.kept[-1] if self.kept else None, "persist": self.kept.append}
-        now = {"now": lambda: self.at, "noise": InsecureNoise(len(self.kept))}
+        kept: dict[str, Any] = {"memory": self.kept[-1] if self.kept else None, "persist": self.kept.append}
+        now: dict[str, Any] = {"now": lambda: self.at, "noise": InsecureNoise(len(self.kept))}
         return build_device(told, "emoji", max_loss=Pure(99), **kept, **now)
 
     def due(self, told: Any) -> list[int] | None:
         due = self.device(told).prepare_report(f"a{self.at}")
-        return due and [place(self.reports, due.report), place(self.keys, due.key)]
+        return None if due is None else [place(self.reports, due.report), place(self.keys, due.key)]
 
     def acknowledge(self, told: Any, *accepted: bool) -> None:
         self.device(told).acknowledge(self.keys[-1], *accepted)

@@ -8,6 +8,7 @@ Where groups are discovered, a vector has a place for every key that either inpu
 """
 
 from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,7 @@ def moved(part: CounterPart, old: Any, new: Any) -> Any:
     return np.array([[is_[key] - was[key] for key in keys] for was, is_ in both], object)
 
 
-def furthest(before: Watched, after: Watched) -> list[tuple[int, int]]:
+def furthest(before: Watched, after: Watched) -> list[tuple[int, Fraction]]:
     """For each part how far a tick moved, and how far it may."""
     return [(max(norms(moved)[0]), part.statistic.tick_sensitivity.l1) for part, moved in moves_of(before, after)]
 

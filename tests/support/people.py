@@ -125,7 +125,8 @@ def settled(act: Callable[[], None]) -> Future[None]:
     """What has come of something, as who waits for it is told."""
     found: Future[None] = Future()
     try:
-        found.set_result(act())
+        act()
+        found.set_result(None)
     except Exception as failure:
         found.set_exception(failure)
     return found
@@ -145,7 +146,7 @@ class House:
         **server: Any,
     ) -> None:
         self.file = runner.file if runner else clinic(folder, **server)
-        self.runner = runner or Still(self.file, tuning=tuning)
+        self.runner: Any = runner or Still(self.file, tuning=tuning)
         self.tokens = Tokens(self.file.folder)
         self.secrets = {
             "reader": self.tokens.create("rita", "reader"),
@@ -190,7 +191,7 @@ class Client:
 
     async def send(self, method: str, path: str, **settings: Any) -> httpx.Response:
         way = httpx.ASGITransport(self.app, raise_app_exceptions=False, client=(self.address, 4711))
-        details = {"base_url": "http://clinic.test", "headers": self.headers, "cookies": self.cookies}
+        details: dict[str, Any] = {"base_url": "http://clinic.test", "headers": self.headers, "cookies": self.cookies}
         async with httpx.AsyncClient(transport=way, **details) as client:
             reply = await client.request(method, path, **settings)
             self.cookies = client.cookies

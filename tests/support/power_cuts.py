@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 from streamgauge.files import FileSystem
@@ -20,34 +21,35 @@ class RecordingSystem(FileSystem):
     acts: list[tuple[Any, ...]] = field(default_factory=list)
     ends_before: int | None = None
 
-    def record(self, *act):
+    def record(self, *act: Any) -> None:
         if len(self.acts) == self.ends_before:
             raise Killed
         self.acts.append(act)
 
-    def open(self, path, flags, mode=0o777):
+    def open(self, path: Path, flags: int, mode: int = 0o777) -> int:
         self.record("open", os.path.basename(path), flags, None)
-        self.acts[-1] = (*self.acts[-1][:3], os.open(path, flags, mode))
-        return self.acts[-1][3]
+        descriptor = os.open(path, flags, mode)
+        self.acts[-1] = (*self.acts[-1][:3], descriptor)
+        return descriptor
 
-    def write(self, descriptor, data):
+    def write(self, descriptor: int, data: bytes | memoryview) -> int:
         half = bytes(data[: (len(data) + 1) // 2])  # a system may take less than it is given
         self.record("write", descriptor, half)
         return os.write(descriptor, half)
 
-    def close(self, descriptor):
+    def close(self, descriptor: int) -> None:
         os.close(descriptor)  # the system does, for a process that has ended
         self.record("close", descriptor)
 
-    def fsync(self, descriptor):
+    def fsync(self, descriptor: int) -> None:
         self.record("fsync", descriptor)
         os.fsync(descriptor)
 
-    def replace(self, old, new):
+    def replace(self, old: Path, new: Path) -> None:
         self.record("replace", os.path.basename(old), os.path.basename(new))
         os.replace(old, new)
 
-    def unlink(self, path):
+    def unlink(self, path: Path) -> None:
         path.stat()  # a call that finds nothing changes nothing
         self.record("unlink", os.path.basename(path))
         os.unlink(path)

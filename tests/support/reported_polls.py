@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -95,8 +96,12 @@ def sending(folder: Path, made: Pipeline, sent: dict[float, Codes], until: float
     clock, stop = world(folder), Flag()
     inbox = build_inbox(made.file, clock.now)
     clock.acts[until] = stop.set
+
+    def post(second: float, codes: Codes) -> None:
+        inbox.put(str(second), said(clock, codes))
+
     for second, codes in sent.items():
-        clock.acts[second] = lambda s=second, c=codes: inbox.put(str(s), said(clock, c))
+        clock.acts[second] = partial(post, second, codes)
     return {"clock": clock, "inbox": inbox, "stop": stop}
 
 

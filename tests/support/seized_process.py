@@ -12,7 +12,6 @@ from unittest import mock
 
 from streamgauge import memory as freed
 from streamgauge.continual import run as single
-from streamgauge.noise import entropy
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Options
 from streamgauge.server.runner import Runner
@@ -53,7 +52,7 @@ def _as_told(wiped: bool) -> Iterator[None]:
     if wiped:
         yield
         return
-    with mock.patch.object(single, "wipe_state"), mock.patch.object(entropy.WipedArrays, "__exit__"):
+    with mock.patch.object(single, "wipe_state"), mock.patch.object(freed.WipedArrays, "__exit__"):
         yield
 
 

@@ -111,6 +111,7 @@ class Seized:
             return self.house.contents()
         self.process.send_signal(signal.SIGSTOP)
         seen = os.waitid(os.P_PID, self.process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert seen is not None
         try:
             return self.house.contents() | dict(self._deleted() if seen.si_code == os.CLD_STOPPED else ())
         finally:

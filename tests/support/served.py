@@ -122,7 +122,8 @@ def running(
     **settings: Any,
 ) -> Iterator[Runner]:
     """A runner between its start and its stop."""
-    options = Options(noise=SilentNoise(), **({"clock": clock} if clock else {}), **settings)
+    known: dict[str, Any] = {"clock": clock} if clock else {}
+    options = Options(noise=SilentNoise(), **known, **settings)
     event_buffer = buffer(ReaderPool(file.folder), tuning)
     runner = kind(file, options, tuning=tuning, event_buffer=event_buffer, on_failure=on_failure)
     runner.start()

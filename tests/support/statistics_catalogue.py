@@ -61,12 +61,14 @@ def numbers(seen: Stream) -> list[float]:
 
 def rounded(grid: Any, seen: Stream) -> np.ndarray:
     """Numbers as a claim with a grid sees them: clipped and rounded."""
-    return grid.reals(grid.integers(numbers(seen)))
+    values: np.ndarray = grid.reals(grid.integers(numbers(seen)))
+    return values
 
 
 def cells(axis: Any, rows: list[Any]) -> np.ndarray:
     """Numbers as a claim with cells sees them: the lower edge of the cell, clipped."""
-    return axis.edges[np.clip(np.searchsorted(axis.edges, rows, "right") - 1, 0, axis.cells - 1)]
+    edges: np.ndarray = axis.edges
+    return edges[np.clip(np.searchsorted(edges, rows, "right") - 1, 0, axis.cells - 1)]
 
 
 def mean_of(claim: Any, seen: Stream, now: int) -> float:
@@ -105,7 +107,7 @@ def extremes_of(claim: Any, seen: Stream, now: int) -> np.ndarray:
     return np.array([values.min(), values.max()]) if len(values) else ends
 
 
-def ranking_of(claim: Any, seen: Stream, now: int) -> list[tuple[Any, float]]:
+def ranking_of(claim: Any, seen: Stream, now: int) -> list[tuple[Any, int]]:
     """Largest first; discovered ones, if their count has ever passed the threshold of its tick."""
     if claim.domain is not None:
         counts = {label: seen.rows.count(label) for label in claim.domain}

@@ -99,8 +99,8 @@ class House:
         """Runs to the end, or to what is raised."""
         self.clear()
         seen = Watched()
-        settings = {"noise": SilentNoise(), "clock": ManualClock(), "on_progress": seen.progress.append} | options
-        settings["diagnose"] = seen.diagnoses.append
+        settings: dict[str, Any] = {"noise": SilentNoise(), "clock": ManualClock(), "on_progress": seen.progress.append}
+        settings |= options | {"diagnose": seen.diagnoses.append}
         with spied() as parts, planned_once():
             try:
                 pipeline = sg.Pipeline.from_tables(tables, self.folder / "v.toml")
@@ -183,11 +183,14 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
         with run._locked() as held:
             taken[id(run if part.measure.key else held.counter)] = parts[-1][1]
 
-    Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__ = stepped, fed, discovered, begun
+    counter: Any = Run
+    keyed: Any = EventRun
+    part_run: Any = EventPartRun
+    counter.step, counter.feed, keyed.step_keys, part_run.__init__ = stepped, fed, discovered, begun
     try:
         yield parts
     finally:
-        Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__ = step, feed, take_keys, init
+        counter.step, counter.feed, keyed.step_keys, part_run.__init__ = step, feed, take_keys, init
 
 
 def counted(keys: Any, counts: Any) -> Counter[str]:
@@ -207,7 +210,8 @@ def together(part: CounterPart, ticks: list[Any]) -> Any:
 @contextmanager
 def planned_once() -> Iterator[None]:
     """Plans follow from declarations alone, so equal ones are made once; and users have one secret."""
-    key_of = opening.read_system_key
+    session: Any = opening
+    key_of = session.read_system_key
 
     def known(file: Any, release: Any) -> Any:
         key = file.blocks["stream"], file.blocks[f"release.{release.name}"]
@@ -215,8 +219,8 @@ def planned_once() -> Iterator[None]:
             PLANS[key] = plan_release(file, release)
         return PLANS[key]
 
-    opening.plan_release, opening.read_system_key = known, lambda: SECRET
+    session.plan_release, session.read_system_key = known, lambda: SECRET
     try:
         yield
     finally:
-        opening.plan_release, opening.read_system_key = plan_release, key_of
+        session.plan_release, session.read_system_key = plan_release, key_of
