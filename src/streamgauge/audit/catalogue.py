@@ -211,11 +211,15 @@ def _list_counters(cls: type[LinearMechanism[Any]], request: AuditRequest) -> It
         title = f"{called}, {describe_coverage(run, ticks)} run" if run < ticks else called
         if (claim.loss, claim.pan_private) not in driven:  # in its first settings
             driven.add((claim.loss, claim.pan_private))
-            yield from _list_execution_modes(claim, called, ticks)
+            words = f"{called}, pan-private" if claim.pan_private else called
+            modes = [(SAVED_AND_LOADED, EXECUTION_MODE_TICKS, SAVE_AND_LOAD_RUNS)]
+            modes += [] if claim.pan_private else [(OTHER_GROUPS, 2, OTHER_GROUPS_RUNS)]  # a start each, and so few
+            for mode, size, runs in modes:
+                other = ExecutionModeSubject(claim, min(ticks, size), mode, requested_ticks=ticks)
+                yield CatalogueEntry("way", f"{words}, {mode.name}", other, runs=runs)
             if request.ticks is None:  # the same claim over as many ticks as all layouts need
                 claims = (each for each, _ in _build_claims(cls, ALL_TICKS, request))
                 longer = next(e for e in claims if (e.loss, e.pan_private) == (claim.loss, claim.pan_private))
-                words = f"{called}, pan-private" if claim.pan_private else called
                 subject = MechanismSubject(longer, ALL_TICKS, max_run_ticks=COUNTER_TICKS)
                 yield CatalogueEntry("way", f"{words}, in every layout", subject, runs=SAVE_AND_LOAD_RUNS)
         if claim.pan_private:
@@ -249,16 +253,6 @@ def _list_adaptive(cls: type[AdaptiveMechanism[Any]], request: AuditRequest) -> 
         if not isinstance(claim, PegasusHierarchy):  # which is attacked level by level, as `Pegasus`
             runs = JOINT_ADVERSARY_RUNS if claim.HAS_JOINT_GROUPS else ADVERSARY_RUNS
             yield CatalogueEntry("adversary", f"{called}, adaptively", AdversarySubject(claim, ticks), runs=runs)
-
-
-def _list_execution_modes(claim: LinearMechanism[Any], title: str, ticks: int) -> Iterator[CatalogueEntry]:
-    """List saved and loaded runs, and runs with other groups, which need a start each and so are few."""
-    words = f"{title}, pan-private" if claim.pan_private else title
-    saved = ExecutionModeSubject(claim, min(ticks, EXECUTION_MODE_TICKS), SAVED_AND_LOADED, requested_ticks=ticks)
-    yield CatalogueEntry("way", f"{words}, {SAVED_AND_LOADED.name}", saved, runs=SAVE_AND_LOAD_RUNS)
-    if not claim.pan_private:
-        others = ExecutionModeSubject(claim, min(ticks, 2), OTHER_GROUPS, requested_ticks=ticks)
-        yield CatalogueEntry("way", f"{words}, {OTHER_GROUPS.name}", others, runs=OTHER_GROUPS_RUNS)
 
 
 def _list_other_claims(cls: type[LinearMechanism[Any]]) -> Iterator[CatalogueEntry]:

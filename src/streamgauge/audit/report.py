@@ -162,17 +162,15 @@ class AuditReport:
         """Return a table ready for `json.dumps`: infinite numbers are text."""
         from streamgauge import __version__
 
-        found: dict[str, Any] = to_plain_json(
-            {
-                "streamgauge": __version__,
-                "confidence": self.confidence,
-                "is_clean": self.is_clean,
-                "summary": self.summary,
-                "seconds": round(self.seconds, 1),
-                "findings": [finding.to_json() for finding in self.findings],
-            }
-        )
-        return found
+        found = {
+            "streamgauge": __version__,
+            "confidence": self.confidence,
+            "is_clean": self.is_clean,
+            "summary": self.summary,
+            "seconds": round(self.seconds, 1),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+        return {name: to_plain_json(value) for name, value in found.items()}
 
 
 def to_plain_json(value: Any) -> Any:
