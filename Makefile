@@ -14,13 +14,13 @@ QUICK := not law and not crash and not neighbour and not statistical and not bro
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(VENV)/plot ## a synthetic clinic: planned, run, shown beside its truth, drawn; in streamgauge-demo/
+demo: $(VENV)/plot ## plan and run a synthetic clinic, compare it with the truth, plot it; in streamgauge-demo/
 	@$(BIN)/streamgauge demo
 
 live: $(VENV)/server ## the same clinic, live in the browser: a tick a second, until Ctrl-C
 	@$(BIN)/streamgauge demo --live
 
-emoji: $(VENV)/server ## a poll in which nobody is trusted, live in the browser, until Ctrl-C
+emoji: $(VENV)/server ## a poll with an untrusted server, live in the browser, until Ctrl-C
 	@$(BIN)/streamgauge demo --local --live
 
 quick: $(VENV)/dev,plot,server ## tests without a marker: a minute
@@ -47,11 +47,11 @@ check: $(VENV)/dev,plot,server ## format, lint, types, imports, figures of the l
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tools.house
 
-audit: $(VENV)/plot ## attack every claim of the package: a page and JSON in streamgauge-audit/ (minutes)
+audit: $(VENV)/plot ## audit every claim of the package; writes a page and JSON to streamgauge-audit/ (minutes)
 	@mkdir -p streamgauge-audit
 	@$(BIN)/streamgauge audit --all --json --html streamgauge-audit/audit.html > streamgauge-audit/audit.json
 
-bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, NumPy and the bounds (minutes)
+bench: $(VENV)/bench ## compare noise, accuracy and speed with OpenDP, jax-privacy, NumPy and the bounds (minutes)
 	@$(BIN)/python -P benchmarks/noise.py
 	@$(BIN)/python -P benchmarks/accuracy.py
 	@$(BIN)/python -P benchmarks/accounting.py
@@ -67,7 +67,7 @@ bench: $(VENV)/bench ## noise, accuracy and speed beside OpenDP, jax-privacy, Nu
 	@$(BIN)/python -P benchmarks/liars.py --quick
 	@$(BIN)/python -P benchmarks/reports.py
 
-clean: ## remove what the targets made
+clean: ## remove all files that the targets created
 	rm -rf $(VENV) build dist test-times.xml streamgauge-demo streamgauge-audit .pytest_cache .mypy_cache .ruff_cache .hypothesis src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -1,6 +1,6 @@
-"""How far is the ledger's epsilon from the truth? Beside dp-accounting's PLD accountant, at delta 1e-6.
+"""Epsilon of the ledger compared with dp-accounting's PLD accountant, at delta 1e-6.
 
-A ledger adds up some pure releases and composes all others as zCDP, whichever is least (docs/privacy.md). The
+A ledger adds up some pure releases and composes all others as zCDP, with the least total (docs/privacy.md). The
 privacy loss distribution composes the mechanisms themselves: discrete Laplace and Gaussian noise on a count
 that moves by 1. Rows have the epsilon of zCDP alone, of the ledger, of the accountant, and the distance.
 

@@ -1,7 +1,7 @@
-"""How wrong is each counter? Predicted and simulated error beside a published table and the lower bound.
+"""Predicted and simulated errors of each counter, with a published table and the lower bound.
 
-Every row is a mechanism at epsilon = 1 (pure) or rho = 1/2 (zCDP) with bound 1. `predicted` is what the
-claim says (exact), `simulated` what a run showed (with its own uncertainty over groups), `table` the
+Every row is a mechanism at epsilon = 1 (pure) or rho = 1/2 (zCDP) with bound 1. `predicted` is the
+exact error of the claim, `simulated` that of runs (with its own uncertainty over groups), `table` the
 target, and the last column their ratio: 1.02 at most, less where counting exactly saves noise. `worst` is
 the largest standard error over ticks.
 

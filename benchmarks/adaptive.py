@@ -1,12 +1,12 @@
-"""PeGaSus beside Laplace, BD, BA, Binary and the best of `choose`: unit counts, windows and events.
+"""PeGaSus compared with Laplace, BD, BA, Binary and the best of `choose`: unit counts, windows and events.
 
     python benchmarks/adaptive.py [--runs N] [--epsilon 0.1 ...]         # some minutes
 
-Streams. Wifi associations are synthetic, drawn once from a fixed seed and by no mechanism's wishes: 2,000
+Streams. Wifi associations are synthetic, drawn once from a fixed seed, not to favour a mechanism: 2,000
 access points over 14 days of 5 minutes (4,032 ticks), rates spread over three powers of ten, a daily rhythm,
 quiet weekends; every eighth is in a lecture hall, where twice a day some 40 people come within two ticks.
 
-    quiet       50 access points outside of lecture halls, each a stream of its own
+    quiet       50 access points outside of lecture halls, each a separate stream
     lectures    50 access points of lecture halls: long silence, short bursts
     building    64 access points together
     campus      all of them together: dense
@@ -152,7 +152,7 @@ def chosen(counts: Counts, loss: sg.Pure, lowest: float = -np.inf) -> Answers:
 
 
 def one_histogram_each(claim: Callable[[sg.Pure], Any], counts: Counts, loss: sg.Pure) -> Answers:
-    """Streams of a kind are no histogram: each has a run of its own."""
+    """Streams of a kind are no histogram: each has its own run."""
     columns = [claim(loss).start(1).feed(column[:, None]).value for column in counts.T]
     return from_ticks(np.concatenate(columns, axis=1))
 
@@ -202,7 +202,7 @@ def jumps(stream: Stream) -> EventMonitor:
 
 
 def f_measure(told: npt.NDArray[np.bool_], true: npt.NDArray[np.bool_]) -> float:
-    """The harmonic mean of precision and recall; 0 where nothing was told or nothing was right."""
+    """The harmonic mean of precision and recall; 0 if there was no alert or no correct one."""
     right = int((told & true).sum())
     return 2 * right / max(1, int(told.sum()) + int(true.sum()))
 

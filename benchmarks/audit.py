@@ -1,6 +1,6 @@
-"""How near does an audit come to what is truly lost, and how long does it take? Ours and three others.
+"""Tightness and time of audits: ours and three others.
 
-Run with `python benchmarks/audit.py`, or with `--runs 1000000`. All are asked for a lower bound on epsilon
+Run with `python benchmarks/audit.py`, or with `--runs 1000000`. All compute a lower bound on epsilon
 that holds with 99.9 %, from as many runs of each neighbour; times include drawing them. With `--power` it
 prints two tables of our own instead, those of docs/audit.md: how much of sound claims is seen by a million
 runs, and what 60,000 runs show of noise that is narrower than claimed (`--runs` sets either).
@@ -56,7 +56,7 @@ ROW = "{:<42} {:>6} {:>6}  {:<14} {:>7} {:>9}"
 
 @dataclass(frozen=True)
 class Case:
-    """Who is audited, and what is truly lost."""
+    """An audited subject and its true loss."""
 
     name: str
     subject: Subject
@@ -78,7 +78,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Blind:
-    """A subject whose likelihood ratio is kept to itself."""
+    """A subject without its likelihood ratio."""
 
     subject: Subject
 
@@ -191,7 +191,7 @@ def sound() -> Iterator[tuple[str, int, Subject]]:
 
 
 def show_power(runs: int) -> None:
-    """How much of a claim is seen."""
+    """Measured share of a claim."""
     print("| subject | ticks | claim | measured | of the claim | score | seconds |")
     print("|---|---|---|---|---|---|---|")
     for name, ticks, subject in sound():
@@ -202,7 +202,7 @@ def show_power(runs: int) -> None:
 
 
 def show_detection(runs: int) -> None:
-    """What is measured of mechanisms that lose more than the claim of 1; bold where that condemns them."""
+    """Measured losses of mechanisms that exceed a claim of 1; bold if the audit rejects them."""
     print(f"| measured of | {' | '.join(NARROWER)} |\n|---|{'---|' * len(NARROWER)}")
     kinds: dict[str, Callable[[sg.Pure], LinearMechanism[Any]]] = {
         "`SimpleII`, 1 tick": lambda loss: SimpleII(loss, horizon=1),

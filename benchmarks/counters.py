@@ -1,6 +1,6 @@
-"""How fast is each counter? Nanoseconds per group and tick, beside a loop, jax-privacy and the floor.
+"""Speed of each counter in nanoseconds per group and tick, with a loop, jax-privacy and the floor.
 
-The floor is what nobody can avoid: adding one int64 vector in NumPy, plus the draws that the mechanism
+The floor is unavoidable: adding one int64 vector in NumPy, plus the draws that the mechanism
 needs, drawn in one call. Width 1 and 1,000 are fed in blocks, width 1,000,000 is stepped tick by tick.
 
     python benchmarks/counters.py             # some minutes; prints jax-privacy's rows if it is installed

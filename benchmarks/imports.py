@@ -2,8 +2,8 @@
 
     python benchmarks/imports.py
 
-Bars: 0.3 s for a mechanism, 0.6 s for `Pipeline`. Each run is a process of its own. A first run, which is not
-counted, writes the bytecode to a folder of its own, as pip does at installation. NumPy is listed for comparison:
+Bars: 0.3 s for a mechanism, 0.6 s for `Pipeline`. Each run is a separate process. A first run, which is not
+counted, writes the bytecode to a separate folder, as pip does at installation. NumPy is listed for comparison:
 on a loaded machine, compare the other rows with it.
 """
 

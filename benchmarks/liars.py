@@ -1,4 +1,4 @@
-"""Lying devices: what they make of an estimate, and of its error bar.
+"""Lying devices: their effect on an estimate and its error bar.
 
     python benchmarks/liars.py            # half a minute
     python benchmarks/liars.py --quick    # fewer runs

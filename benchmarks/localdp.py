@@ -8,7 +8,7 @@ at 1,024 hashes. Reports come in batches of a million, no two batches the same; 
 batches, in seconds of the wall and of processor time, since machines have other things to do. One thread does
 all of it.
 
-Error. 500 items, 100,000 reports, counts as 1/rank, a hash family of its own in each run. The root mean
+Error. 500 items, 100,000 reports, counts as 1/rank, a new hash family in each run. The root mean
 square of what estimates were off, over the exact standard errors of `variance`, item by item; the error of
 that ratio is known from how it varies from run to run, since errors of one sketch are not independent.
 

@@ -1,4 +1,4 @@
-"""Pan-private estimators beside the truth, their stated errors, and a HyperLogLog that is private for nobody.
+"""Pan-private estimators, their stated errors, the truth, and a HyperLogLog without privacy.
 
     python benchmarks/panprivate.py            # universes of 10^4 to 10^7: some minutes
     python benchmarks/panprivate.py --quick    # up to 10^5, and speed: a minute
@@ -53,7 +53,7 @@ ROUNDS = 7
 
 @dataclass(frozen=True)
 class Kind:
-    """An estimator, what it is of the visits of each user, and what is read off a release."""
+    """An estimator, its true value from the visits of each user, and its value in a release."""
 
     name: str
     claim: Callable[..., Any]

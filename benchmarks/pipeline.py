@@ -1,10 +1,10 @@
-"""The whole pipeline beside bare DuckDB: the same file, the same aggregation, with and without privacy.
+"""The whole pipeline compared with bare DuckDB: the same file, the same aggregation, with and without privacy.
 
     python benchmarks/pipeline.py [--events N] [--rounds N] [--huge GIGABYTES]
 
 Ten million events of 100 regions over 2,160 hours: a count and an average of each region and hour. DuckDB
 runs its own reader and GROUP BY; Streamgauge reads, bounds, draws, works out the error bars and commits every
-tick. Each is a process of its own, imports excluded, the best of some rounds; memory is the process's peak.
+tick. Each is a separate process, imports excluded, the best of some rounds; memory is the process's peak.
 
 Then: what a tick of 10^5 groups takes from exact sums to commit, how many events a second a followed file
 gives, and how long `streamgauge --help` takes.
@@ -156,7 +156,7 @@ def lines_of(path: Path) -> int:
 
 
 def measured(what: str, suffix: str) -> tuple[float, float]:
-    """Seconds (or events a second), and the peak of memory in MiB, of a process of its own."""
+    """Seconds (or events a second), and the peak of memory in MiB, of a separate process."""
     asked = [sys.executable, "-P", os.path.abspath(__file__), "--child", what, suffix]
     told = json.loads(subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
     return told["number"], told["peak"]
@@ -201,7 +201,7 @@ def child(what: str, suffix: str) -> None:
 
 
 def peak_memory() -> float:
-    """MiB; where the system tells, of this program alone, not of the process that it was forked from."""
+    """MiB; if the system reports it, of this program alone, not of the process that it was forked from."""
     status = Path("/proc/self/status")
     if status.exists():
         return int(status.read_text().partition("VmHWM:")[2].split()[0]) / 1024

@@ -60,7 +60,7 @@ def poll(folder: Path, protocol: str) -> Pipeline:
 
 @dataclass
 class Sending(ManualClock):
-    """A clock that puts a message into an inbox whenever somebody sleeps, and then ends the run."""
+    """A clock that puts a message into an inbox at every sleep, and then ends the run."""
 
     time: int = START + SECOND
     blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
@@ -106,7 +106,7 @@ def main() -> None:
     count = parser.parse_args().reports
     print(f"\n{count:,} reports through a pipeline, 200 values\n")
     print("| | bytes each | reports a CPU second |\n|---|---:|---:|")
-    measured("RandomisedResponse", EACH)  # what a first run imports is not part of the figures
+    measured("RandomisedResponse", EACH)  # imports of a first run are not part of the figures
     for protocol in PROTOCOLS:
         size, rate = measured(protocol, count)
         print(f"| {protocol} | {size} | {rate:,.0f} |", flush=True)

@@ -1,10 +1,10 @@
-"""The server beside a bare Starlette endpoint that only parses the same body; live readers; a soak.
+"""The server compared with a bare Starlette endpoint that only parses the same body; live readers; a soak.
 
     python -P benchmarks/server.py [--seconds N] [--readers N] [--soak SECONDS] [--downloads]
 
 Events: batches of 1,000 events as JSON lines over loopback, on some connections that each wait for the reply
 before they post again. The bare endpoint answers once it has parsed every line; ours once what the batch adds
-up to is committed, encrypted, on disk. Both are run by the same uvicorn settings in a process of their own,
+up to is committed, encrypted, on disk. Both are run by the same uvicorn settings in a separate process,
 one after the other, twice; the load comes from a third process that holds prepared bytes.
 
 Readers: so many connections to /api/live while events are posted, a tick a second; each must see every tick,
@@ -172,7 +172,7 @@ async def posted(port: int, token: str, seconds: float, connections: int) -> Loa
 
 
 def loaded(port: int, token: str, seconds: float, connections: int = CONNECTIONS) -> Load:
-    """From a process of its own."""
+    """Run in a separate process."""
     command = [sys.executable, "-P", __file__, "--load", str(port), token, str(seconds), str(connections)]
     told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return Load(**json.loads(told))
@@ -180,7 +180,7 @@ def loaded(port: int, token: str, seconds: float, connections: int = CONNECTIONS
 
 @dataclass
 class Reader:
-    """What one live connection saw."""
+    """Observations of one live connection."""
 
     ticks: list[int] = field(default_factory=list)
     late: list[float] = field(default_factory=list)  # seconds after the tick could leave at the earliest
@@ -373,7 +373,7 @@ async def download(port: int, path: str, until: float, found: Downloads) -> None
 
 
 async def receive_download(reader: asyncio.StreamReader, until: float, found: Downloads) -> bool:
-    """Read one reply; tell if it was a download."""
+    """Read one reply; return whether it was a download."""
     head = await reader.readuntil(b"\r\n\r\n")
     status = int(head.split(b" ", 2)[1])
     length = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)

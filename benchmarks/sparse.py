@@ -2,8 +2,8 @@
 
 Events come at any tick, evenly; errors are over all ticks and groups, mean absolute / root mean square.
 `zero` publishes 0 for ever. Binary and `choose` are as wrong whatever the data. The sparse counter is the one
-that `sparse_choice` fits to so many events; beside it is what was predicted. Cascading buffers are
-pan-private, and so is the mechanism that is chosen beside them. The first table has the break-even: the most
+that `sparse_choice` fits to so many events; next to it is the prediction. Cascading buffers are
+pan-private, and so is the mechanism that is compared with them. The first table has the break-even: the most
 events for which the sparse counter is predicted to be less wrong than `choose`.
 
     python benchmarks/sparse.py            # about ten minutes: T = 2^10, 2^14, 2^16

@@ -1,4 +1,4 @@
-"""How wrong and how fast is each statistic? Beside fresh noise at every tick, and beside the papers.
+"""Error and speed of each statistic, compared with fresh noise at every tick and with the papers.
 
 Every statistic runs over the same stream of 100 groups, for 10^3 ticks (10 events in each, of a group) and
 10^5 (one event); RMSE is over all groups and 25 ticks, spread evenly over the stream. "naive" is the same
@@ -49,7 +49,7 @@ EVENTS = {10**3: 10, 10**5: 1}  # of a group in a tick
 
 @dataclass(frozen=True)
 class Stream:
-    """Events in the order of ticks: what a meter says, its user, its tariff."""
+    """Events in the order of ticks: reading, user and tariff of a meter."""
 
     ticks: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64]
@@ -80,7 +80,7 @@ def stream(ticks: int) -> Stream:
 
 @dataclass(frozen=True)
 class Question:
-    """A statistic, what it is asked of the stream, and what the answer would be."""
+    """A statistic, its query of the stream, and the true answer."""
 
     name: str
     claim: Callable[[int, Any], Statistic[Any]]  # horizon, mechanism
@@ -264,7 +264,7 @@ def table(ticks: int) -> None:
 
 
 def million_keys() -> None:
-    """A million keys that nobody declared, in one run: the first tick has all of them, later ones few."""
+    """A million undeclared keys in one run: the first tick has all of them, later ones few."""
     run = TopK(sg.Approx(1, 1e-6), k=10, horizon=1000).start()
     keys = np.char.add("key ", np.arange(10**6).astype(str))
     spent = []

@@ -86,7 +86,7 @@ def draw_hierarchy() -> Figure:
 
 
 def draw_budgets() -> Figure:
-    """When BD and BA publish anew."""
+    """Ticks at which BD and BA publish a new value."""
     truth = stream()[:, None]
     figure, panels = plt.subplots(2, 1, figsize=(7.2, 3.6), sharex=True, sharey=True)
     named = {"BudgetDistribution": BudgetDistribution, "BudgetAbsorption": BudgetAbsorption}

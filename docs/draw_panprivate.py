@@ -38,7 +38,7 @@ def grid(axes: Axes, bits: npt.NDArray[np.uint8], title: str) -> None:
 
 
 def draw_table() -> Figure:
-    """Who came, and what the memory holds of it before, in and after a hand-over."""
+    """Visits, and the memory before, during and after an announced intrusion."""
     came = np.random.default_rng(4).permutation(ROWS * COLUMNS)[: ROWS * COLUMNS // 10]
     came[0] = PERSON
     exact, noise, estimator = np.zeros(ROWS * COLUMNS, np.uint8), InsecureNoise(6), claim()
@@ -59,7 +59,7 @@ def draw_table() -> Figure:
 
 
 def posterior(prior: npt.NDArray[np.float64], factor: float | Fraction) -> npt.NDArray[np.float64]:
-    """What is believed after seeing what is so many times as likely of somebody who came."""
+    """Posterior belief for a likelihood ratio."""
     odds = prior / (1 - prior) * float(factor)
     return np.asarray(odds / (1 + odds))
 

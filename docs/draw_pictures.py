@@ -1,4 +1,4 @@
-"""Draws docs/pictures/*.svg from the mechanisms' own matrices: what is drawn is what `strategy` says.
+"""Draws docs/pictures/*.svg from the mechanisms' own matrices: each picture shows `strategy`.
 
     python docs/draw_pictures.py            # needs the extra [plot]
 
@@ -64,13 +64,13 @@ STYLE = {
 
 @dataclass(frozen=True)
 class Scheme:
-    """One picture of p-sums: the mechanism, the tick whose release is in colour, and what is said of it."""
+    """One picture of p-sums: the mechanism, the tick whose release is in colour, and its caption."""
 
     mechanism: LinearMechanism[Any]
     tick: int
     title: str
     window: int = TICKS  # how many of the last items a release speaks of
-    ahead: int = TICKS  # how far the matrices are asked for, so that blocks have their whole length
+    ahead: int = TICKS  # size of the matrices, chosen so that blocks have their whole length
 
 
 PURE, RHO = Pure(1), Zcdp("1/2")
@@ -111,7 +111,7 @@ CURVES: dict[str, dict[str, LinearMechanism[Any]]] = {
 
 @dataclass(frozen=True)
 class Bar:
-    """One p-sum over items first to last; `weight` is what the release takes of it."""
+    """One p-sum over items first to last; `weight` is its coefficient in the release."""
 
     first: int
     last: int
@@ -206,7 +206,7 @@ def draw_scheme(scheme: Scheme) -> Figure:
 
 
 def draw_curves() -> Figure:
-    """What one item weighs in the measurements after it: the first column of C."""
+    """Weight of one item in later measurements: the first column of C."""
     figure, panels = plt.subplots(1, 2, figsize=(6.4, 2.9), sharey=True)
     lags = np.unique(np.geomspace(1, LAGS, 64).astype(int))
     for axes, (title, curves) in zip(panels, CURVES.items(), strict=True):

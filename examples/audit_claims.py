@@ -1,4 +1,4 @@
-"""Three claims of epsilon = 1 are attacked: an honest counter, a broken twin, and somebody else's code."""
+"""Audit three claims of epsilon = 1: a correct counter, a broken twin, and code of another library."""
 
 import numpy as np
 

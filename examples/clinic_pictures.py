@@ -11,7 +11,7 @@ import streamgauge as sg
 from clinic_statistics import HOURS, visits
 from pictures import COLOURS, INK, band, framed
 from streamgauge.statistics import Axis, Count, Extremes, Quantile, RangeCount
-from streamgauge.testing.noise import InsecureNoise  # so that pictures can be drawn again; it protects nobody
+from streamgauge.testing.noise import InsecureNoise  # for reproducible pictures; gives no privacy
 
 SEEN, HOUR = visits(), np.arange(1, HOURS + 1)
 TICKS, WAIT, AGE = SEEN["hour"], SEEN["wait"], SEEN["age"]

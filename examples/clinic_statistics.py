@@ -23,7 +23,7 @@ def visits(seed: int = 2026) -> Columns:
 
 def main() -> None:
     seen = visits()
-    loss = sg.Pure(1)  # for each statistic: whoever publishes all of them adds the losses up
+    loss = sg.Pure(1)  # for each statistic: if you publish all of them, the losses add
 
     count = Count(loss, window="sliding 24").start()  # the last day, for ever
     today = count.feed(ticks=seen["hour"], until=HOURS)

@@ -1,4 +1,4 @@
-"""Favourite emoji, and new words, of devices that trust nobody: what one of them loses, and what all tell."""
+"""Favourite emoji and new words in the local model: the loss of a device, and the estimates."""
 
 import numpy as np
 

@@ -11,7 +11,7 @@ import streamgauge as sg
 from meter_statistics import DISTRICTS, HOURS, SETTINGS, readings
 from pictures import COLOURS, INK, band, framed
 from streamgauge.statistics import Mean, Variance
-from streamgauge.testing.noise import InsecureNoise  # so that pictures can be drawn again; it protects nobody
+from streamgauge.testing.noise import InsecureNoise  # for reproducible pictures; gives no privacy
 
 HOUR = np.arange(1, HOURS + 1)
 

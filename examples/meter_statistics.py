@@ -9,7 +9,7 @@ from streamgauge.statistics import Mean, Sum, Variance
 
 DISTRICTS = ("harbour", "old town")
 METERS, HOURS = 5_000, 168
-# Who has a meter is public, and that it reports every hour. What it reports within any 24 hours is not.
+# The owners of meters and the hourly reports are public. The readings in any 24 hours are private.
 SETTINGS: dict[str, Any] = {
     "lower": 0,
     "upper": 3,
@@ -38,7 +38,7 @@ def readings(seed: int = 2026) -> Columns:
 
 def main() -> None:
     seen = readings()
-    loss = sg.Pure(1)  # for each statistic: whoever publishes all of them adds the losses up
+    loss = sg.Pure(1)  # for each statistic: if you publish all of them, the losses add
     claims = {
         "load": Sum(loss, **SETTINGS),
         "mean": Mean(loss, **SETTINGS),

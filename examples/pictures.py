@@ -1,4 +1,4 @@
-"""How examples draw: the errors of side_by_side.py, and estimates in their bands beside the truth."""
+"""Pictures of the examples: errors of side_by_side.py, and estimates with bands and the truth."""
 
 from typing import Any
 

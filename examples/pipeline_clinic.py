@@ -1,4 +1,4 @@
-"""A clinic's file: planned, run, edited, planned and run again, read; in a folder of its own."""
+"""Plan, run, edit and rerun a clinic's pipeline, then read its releases, in a temporary folder."""
 
 import os
 import tempfile

@@ -36,7 +36,7 @@ tables = {
 
 
 def visitors() -> None:
-    """Somebody clicks every few milliseconds."""
+    """Write a click every few milliseconds."""
     with (folder / "clicks.jsonl").open("a", buffering=1) as file:
         for number in range(600):
             click = {"at": time.time_ns() // 10**6, "who": number % 90, "page": ("home", "shop")[number % 3 > 1]}

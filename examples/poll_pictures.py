@@ -11,7 +11,7 @@ import streamgauge as sg
 from pictures import COLOURS, INK, framed
 from poll_statistics import ANSWERS, MINUTES, answers
 from streamgauge.statistics import Histogram, TopK
-from streamgauge.testing.noise import InsecureNoise  # so that pictures can be drawn again; it protects nobody
+from streamgauge.testing.noise import InsecureNoise  # for reproducible pictures; gives no privacy
 
 POLL, MINUTE = answers(), np.arange(1, MINUTES + 1)
 SHOWN = 120  # minutes of the right panel

@@ -14,7 +14,7 @@ Columns = dict[str, np.ndarray]
 
 
 def answers(seed: int = 2026) -> Columns:
-    """One row per answer: when, what, by whom, and what was written into the free line."""
+    """One row per answer: time, choice, user, and free text."""
     rng = np.random.default_rng(seed)
     minutes = np.sort(rng.integers(1, MINUTES + 1, 30_000))
     no = 0.3 + 0.25 * minutes / MINUTES  # it grows over the day
@@ -23,7 +23,7 @@ def answers(seed: int = 2026) -> Columns:
     topics = np.array(["rent", "buses", "schools", "clinics", "parks", "noise", "bicycles", "taxes"])
     weights = 0.7 ** np.arange(8)
     written = rng.choice(topics, len(minutes), p=weights / weights.sum())
-    own = rng.random(len(minutes)) < 0.02  # a line that nobody else writes
+    own = rng.random(len(minutes)) < 0.02  # a unique line
     lines = np.where(own, [f"my neighbour {i}" for i in range(len(minutes))], written)
     voters = rng.permutation(np.arange(len(minutes)) % 20_000)  # half of them answer twice
     return {"minute": minutes, "answer": answer, "line": lines, "voter": voters}

@@ -1,4 +1,4 @@
-"""Stop and go on: a run is saved as bytes, and loaded by the same claim only."""
+"""Save a run as bytes and resume it with the same claim."""
 
 import numpy as np
 

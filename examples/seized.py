@@ -1,4 +1,4 @@
-"""A table of users that can be seized: a symptom checker, a subpoena, and what it tells of one patient."""
+"""A pan-private table of users: a symptom checker, a subpoena, and its effect on one patient."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ winter = Density(sg.Pure(2), universe=insured, intrusions=1)
 print(f"each look at the table costs {float(winter.state_loss.epsilon):.3f}, the estimate", end=" ")
 print(f"{float(winter.output_loss.epsilon):.3f}: {float(winter.loss.epsilon):.0f} in all")
 
-patients = np.random.default_rng(2026).permutation(insured)[:100_000]  # who asks about a fever this winter
+patients = np.random.default_rng(2026).permutation(insured)[:100_000]  # users who report a fever this winter
 run = winter.start()
 run.add(patients[:60_000])
 
@@ -23,7 +23,7 @@ odds = max(laws.present / laws.absent, (1 - laws.absent) / (1 - laws.present))
 print(f"a bit moves the odds that somebody came by a factor of {float(odds):.3f},", end=" ")
 print(f"where e^epsilon would be {np.exp(float(winter.state_loss.epsilon)):.3f}")
 
-run.add(patients[30_000:])  # the winter goes on, and many come again
+run.add(patients[30_000:])  # the winter continues, and many users return
 try:
     run.intrude()
 except LimitExceededError as refused:

@@ -1,4 +1,4 @@
-"""A pan-private counter: what an intruder finds in memory is noise, and the count goes on."""
+"""A pan-private counter: an intruder finds noise in memory, and the count continues."""
 
 import numpy as np
 

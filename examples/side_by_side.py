@@ -1,4 +1,4 @@
-"""One stream of 10,000 ticks, counted by several mechanisms at epsilon = 1, beside the truth.
+"""One stream of 10,000 ticks, counted by several mechanisms at epsilon = 1, compared with the truth.
 
 python examples/side_by_side.py [--picture demo.png]
 """
