@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.doctest import DoctestModule
 from hypothesis import HealthCheck, settings
 
 from tests.support.markers import (
@@ -38,6 +39,14 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     marker = find_marker(collection_path)
     terms = config.getoption("markexpr").split(" and ")
     return True if marker and f"not {marker}" in terms else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collect_file(file_path: Path) -> Iterator[Any]:
+    """Look for no doctests in test modules: they have none, and the search takes seconds."""
+    found = yield
+    is_test = file_path.name.startswith("test_")
+    return [each for each in found if not (is_test and isinstance(each, DoctestModule))]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -30,10 +30,10 @@ def house():
         yield house
 
 
-def told_apart(house, line, *words):
-    """What tells a run without a line from one with it."""
-    before = public(house, *words, lines=PEOPLE)
-    after = public(house, *words, lines=[*PEOPLE[:9], line, *PEOPLE[9:]])
+def told_apart(house, line, *words, people=PEOPLE):
+    """Return the outputs that differ between runs with and without a line."""
+    before = public(house, *words, lines=people)
+    after = public(house, *words, lines=[*people[:9], line, *people[9:]])
     return [name for name in before if before[name] != after[name]]
 
 
@@ -92,9 +92,8 @@ def test_a_tick_that_is_not_published_because_it_is_empty_is_caught(house, monke
     """Of a stream in which nobody else has an event at the victim's tick."""
     take = ReleaseRun.release_ticks
     empty = [line for line in PEOPLE if json.loads(line)["ts"][11:13] != "03"]
-    monkeypatch.setattr("tests.neighbour.test_neighbours_commands.PEOPLE", empty)
     line = HOSTILE["a plain visit"]
-    assert told_apart(house, line, "run") == []
+    assert told_apart(house, line, "run", people=empty) == []
 
     def take_some(run, answers, count):
         first = run.next_tick
@@ -102,5 +101,5 @@ def test_a_tick_that_is_not_published_because_it_is_empty_is_caught(house, monke
         return [each for each in take(run, answers, count) if each.tick in there or each.tick == first]
 
     monkeypatch.setattr(ReleaseRun, "release_ticks", take_some)
-    observed = told_apart(house, line, "run")
+    observed = told_apart(house, line, "run", people=empty)
     assert {"standard output", "jsonl", "csv", "parquet", "export"} <= set(observed)

@@ -97,10 +97,9 @@ def test_an_engine_that_fails_with_data_in_its_words_is_reported_without_them(ho
 
 @pytest.mark.parametrize("first", [b"\xff" + MARK.encode(), f'"{MARK}'.encode(), f"{MARK},{MARK}".encode()])
 @pytest.mark.parametrize("live", [False, True])
-def test_a_header_that_is_none_is_refused_without_its_words(house, first, live, monkeypatch):
+def test_a_header_that_is_none_is_refused_without_its_words(house, first, live):
     """It may be a record."""
-    monkeypatch.setattr("tests.support.neighbour_ways.HEADER", first)
-    way = Way(house, format="csv", live=live, releases=FEW)
+    way = Way(house, format="csv", live=live, releases=FEW, header=first)
     observed = way.run(way.arrivals(PEOPLE))
     assert isinstance(observed.raised, SourceError)
     shown = "".join(traceback.format_exception(observed.raised))

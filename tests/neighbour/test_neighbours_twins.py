@@ -33,9 +33,11 @@ def house():
 
 
 @pytest.fixture(autouse=True)
-def planned_anew(monkeypatch):
-    """No plan of a broken twin is left behind."""
-    monkeypatch.setattr(watched_runs, "PLANS", {})
+def fresh_plans():
+    """Start without cached plans, and leave none of a broken twin."""
+    watched_runs.PLANS.clear()
+    yield
+    watched_runs.PLANS.clear()
 
 
 def found(way, added=(), records=(), people=PEOPLE):
@@ -159,7 +161,7 @@ def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypa
         return Distinct(asked.loss, universe=codes.universe, max_groups=groups, **asked.to_settings())
 
     monkeypatch.setattr(distinct, "build_distinct", as_users)
-    monkeypatch.setattr(watched_runs, "PLANS", {})
+    watched_runs.PLANS.clear()
     assert all(found(way, records=ZEDS[:4], people=LATER) for way in ways)
 
 

@@ -92,11 +92,14 @@ def test_a_crash_after_the_charge_leaves_no_old_draws(tmp_path: Path) -> None:
     assert history.difference != LATE_EVENTS
 
 
-def test_a_session_that_keeps_the_old_draws_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ReleaseRun, "redraw_future_noise", lambda run: None)
+def test_a_session_that_keeps_the_old_draws_is_caught(tmp_path: Path) -> None:
+    class RepeatingRun(ReleaseRun):
+        def redraw_future_noise(self) -> None:
+            pass
+
     history = History(tmp_path, COPY_TICKS[0])
     begin = history.run_to_lost_tick()
-    history.run(begin, begin + 2, 3, accept_rollback=True)
+    history.run(begin, begin + 2, 3, accept_rollback=True, components={ReleaseRun: RepeatingRun})
     assert history.difference == LATE_EVENTS
 
 

@@ -190,7 +190,7 @@ def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
     clock = stepped(0)
     with running(short(tmp_path), clock, tuning=IMMEDIATE) as runner:
         clock.to(20)
-        eventually(lambda: runner.inbox._is_paused, "the end of all releases")
+        eventually(lambda: runner.inbox.is_paused, "the end of all releases")
         yield runner, clock
 
 
@@ -228,11 +228,11 @@ def test_a_release_that_is_requested_for_later_counts_all_that_is_acknowledged(o
     (first,) = {span.first for span in runner.spans}
     made = House(runner.file.folder, runner)
     assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (425, "too_early")
-    eventually(lambda: runner.inbox._is_paused, "that nothing is read")
+    eventually(lambda: runner.inbox.is_paused, "that nothing is read")
     with pytest.raises(InboxPausedError):
         put(runner, START + 2 * TICK - 1)
     clock.to(10 * (first - 1))
-    eventually(lambda: not runner.inbox._is_paused, "that something is read")
+    eventually(lambda: not runner.inbox.is_paused, "that something is read")
     sent = {"content": b'{"age": "old"}', "headers": {"Content-Type": "application/json"}}
     assert made.client().post("/api/reports", **sent).status_code == 200
     other = made.client().post("/api/reports", content=message(made, 1))

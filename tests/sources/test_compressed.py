@@ -4,12 +4,12 @@ import gzip
 import sys
 import tracemalloc
 from types import ModuleType
+from typing import ClassVar
 
 import pytest
 import zstandard
 
 from streamgauge.sources import SourceError
-from streamgauge.sources import compression as compressed
 from streamgauge.sources.compression import DAMAGE_RULE, TRUNCATION_RULE, Decompressor
 from streamgauge.sources.file import WholeFile
 from streamgauge.sources.line_reader import LENGTH_RULE
@@ -21,8 +21,8 @@ PACK = {"gzip": gzip.compress, "zstd": zstandard.ZstdCompressor(write_checksum=T
 every_kind = pytest.mark.parametrize("kind", ["gzip", "zstd"])
 
 
-def unpack(kind, raw, size):
-    unpacked = Decompressor(kind)
+def unpack(kind, raw, size, **settings):
+    unpacked = Decompressor(kind, **settings)
     pieces = [piece for start in range(0, len(raw), size) for piece in unpacked.feed(raw[start : start + size])]
     return b"".join(pieces), unpacked.fault
 
@@ -106,11 +106,10 @@ def test_a_bomb_takes_bounded_memory(kind, tmp_path):
 
 
 @every_kind
-def test_a_file_that_is_read_again_gives_the_same_blocks(kind, tmp_path, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 100_000)
+def test_a_file_that_is_read_again_gives_the_same_blocks(kind, tmp_path):
     path = tmp_path / "it"
     path.write_bytes(PACK[kind](LINES)[:-50])
-    file = WholeFile(path, has_header=False, compression=kind)
+    file = WholeFile(path, has_header=False, compression=kind, block_bytes=100_000)
     blocks = list(file.blocks())
     assert len(blocks) > 3
     assert blocks == list(file.blocks())
@@ -126,6 +125,8 @@ def test_without_a_package_for_zstd_the_error_names_it(monkeypatch):
 class StandIn:
     """What Python 3.14 has for zstd, as its manual says, made from the package."""
 
+    max_lengths: ClassVar[list[int]] = []  # of all calls: empty if the package is used instead
+
     def __init__(self):
         self.frame = zstandard.ZstdDecompressor().decompressobj()
         self.held = b""
@@ -135,6 +136,7 @@ class StandIn:
     unused_data = property(lambda self: self.frame.unused_data if self.eof else b"")
 
     def decompress(self, data, max_length):
+        self.max_lengths.append(max_length)
         if data:
             self.held += self.frame.decompress(data)
         piece, self.held = self.held[:max_length], self.held[max_length:]
@@ -143,15 +145,15 @@ class StandIn:
 
 @pytest.mark.parametrize("size", [100, 10**9])
 def test_the_standard_library_is_preferred_where_it_has_zstd(monkeypatch, size):
+    StandIn.max_lengths.clear()
     module = ModuleType("compression.zstd")
     module.ZstdDecompressor, module.ZstdError = StandIn, zstandard.ZstdError
     package = ModuleType("compression")
     package.zstd = module
     monkeypatch.setitem(sys.modules, "compression", package)
     monkeypatch.setitem(sys.modules, "compression.zstd", module)
-    monkeypatch.setattr(compressed, "PIECE_BYTES", 1000)
-    assert isinstance(Decompressor("zstd")._new_frame(), compressed._NativeFrame)
     raw = PACK["zstd"](LINES) + PACK["zstd"](LINES)
-    assert unpack("zstd", raw, size) == (LINES + LINES, None)
+    assert unpack("zstd", raw, size, piece_bytes=1000) == (LINES + LINES, None)
+    assert set(StandIn.max_lengths) == {1000}
     assert unpack("zstd", raw[:-1], size)[1] == TRUNCATION_RULE
     assert unpack("zstd", b"neither", size) == (b"", DAMAGE_RULE)

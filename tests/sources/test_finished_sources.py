@@ -13,6 +13,7 @@ import zstandard
 from streamgauge.sources import SourceError, open_batch_source
 from streamgauge.sources.line_reader import LENGTH_RULE
 from tests.support.declared_streams import rules, stream, text
+from tests.support.limits import no_free_descriptors
 
 
 def opened(path, **settings):
@@ -165,18 +166,17 @@ def test_what_is_no_source_is_refused_in_one_line(tmp_path, make, rule):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_a_file_that_may_not_be_read_is_refused_in_one_line(tmp_path, monkeypatch, format):
+def test_a_file_that_may_not_be_read_is_refused_in_one_line(tmp_path, format):
     path = tmp_path / "visits"
     path.write_bytes(b"a\n")
-
-    def refuses(*_args, **_settings):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr("pathlib.Path.open", refuses)
-    with pytest.raises(SourceError, match=r"source must be readable, got .*visits: Permission denied"):
-        opened(path, format=format).ranges  # noqa: B018 - asks
-    with pytest.raises(SourceError, match="source must be readable"):
-        opened(path, format=format).fingerprint()
+    source = opened(path, format=format)
+    with (
+        no_free_descriptors(),
+        pytest.raises(SourceError, match=r"^source must be readable, got .*visits: Too many open files$"),
+    ):
+        source.ranges  # noqa: B018 - access reads the file
+    with no_free_descriptors(), pytest.raises(SourceError, match="source must be readable"):
+        source.fingerprint()
 
 
 def test_standard_input_is_no_source_that_can_be_read_again(tmp_path):

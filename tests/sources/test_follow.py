@@ -11,6 +11,7 @@ from streamgauge.sources import growing_file as growing
 from streamgauge.sources.line_reader import LENGTH_RULE
 from streamgauge.sources.tail import FollowedFile
 from tests.support.declared_streams import drained, rules, stream, text
+from tests.support.limits import no_free_descriptors
 
 SECRET = b'{"name": "secret"}\n'
 
@@ -22,6 +23,10 @@ def path(tmp_path):
 
 def follow(path, **settings):
     return open_streaming_source(stream(path.name, mode="streaming", **settings), path.parent)
+
+
+def follow_in_small_blocks(path):
+    return FollowedFile(path, has_header=False, block_bytes=8)
 
 
 def append(path, data):
@@ -37,7 +42,7 @@ def rotate(path):
     path.rename(path.with_name(path.name + ".1"))
 
 
-def restarted(live, path, **settings):
+def restarted(live, path, follow=follow, **settings):
     position = live.position()
     live.close()
     again = follow(path, **settings)
@@ -59,10 +64,9 @@ def test_a_line_is_read_when_it_is_whole(path):
     live.close()
 
 
-def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path, monkeypatch):
-    monkeypatch.setattr(growing, "BLOCK_BYTES", 8)
+def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path):
     append(path, b"123\n" * 5 + b"4")
-    live = follow(path)
+    live = follow_in_small_blocks(path)
     assert not live.at_end
     told = [(live.read().data, live.at_end) for _ in range(2)]
     assert told == [(b"123\n" * 2, False)] * 2
@@ -224,14 +228,13 @@ def test_a_position_before_there_was_a_file_can_be_gone_on_with(path):
     live.close()
 
 
-def test_a_position_is_where_the_blocks_end_that_were_handed_out(path, monkeypatch):
-    monkeypatch.setattr(growing, "BLOCK_BYTES", 8)
+def test_a_position_is_where_the_blocks_end_that_were_handed_out(path):
     append(path, b"123\n" * 20)
-    live, blocks = follow(path), []
+    live, blocks = follow_in_small_blocks(path), []
     for _ in range(10):
         blocks.append(live.read())
         live.position()
-        live = restarted(live, path)
+        live = restarted(live, path, follow_in_small_blocks)
     assert text(blocks) == b"123\n" * 20
     live.close()
 
@@ -310,14 +313,14 @@ def test_a_pipe_is_not_followed(path):
         follow(path).read()
 
 
-def test_a_file_that_may_not_be_read_is_refused_in_one_line(path, monkeypatch):
-    def refuses(*_args):
-        raise PermissionError(13, "Permission denied")
-
+def test_a_file_that_may_not_be_read_is_refused_in_one_line(path):
     append(path, b"a\n")
-    monkeypatch.setattr("streamgauge.sources.growing_file.os.open", refuses)
-    with pytest.raises(SourceError, match=r"source must be readable, got .*: Permission denied"):
-        follow(path).read()
+    live = follow(path)
+    with (
+        no_free_descriptors(),
+        pytest.raises(SourceError, match=r"^source must be readable, got .*: Too many open files$"),
+    ):
+        live.read()
 
 
 def test_a_live_source_is_chosen_by_what_lies_there(path):

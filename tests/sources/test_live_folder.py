@@ -11,6 +11,7 @@ import zstandard
 from streamgauge.config.settings import Column
 from streamgauge.sources import SourceError, open_streaming_source
 from streamgauge.sources.compression import TRUNCATION_RULE
+from streamgauge.sources.folder import LiveFolder
 from streamgauge.sources.parquet import READABLE_RULE
 from tests.support.declared_streams import drained, rules, stream, text
 
@@ -19,7 +20,11 @@ def watch(folder, **settings):
     return open_streaming_source(stream(".", mode="streaming", **settings), folder)
 
 
-def restarted(live, folder, **settings):
+def watch_in_small_blocks(folder):
+    return LiveFolder(folder, stream(".", mode="streaming"), block_bytes=8)
+
+
+def restarted(live, folder, watch=watch, **settings):
     position = live.position()
     live.close()
     again = watch(folder, **settings)
@@ -87,20 +92,17 @@ def test_the_last_line_of_a_file_that_is_not_the_last_is_still_to_come(tmp_path)
 
 
 @pytest.mark.parametrize("reads", range(9))
-def test_a_restart_anywhere_reads_the_rest(tmp_path, reads, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.growing_file.BLOCK_BYTES", 8)
-    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 8)
-    monkeypatch.setattr("streamgauge.sources.compression.PIECE_BYTES", 8)
+def test_a_restart_anywhere_reads_the_rest(tmp_path, reads):
     lines = [b"%07d\n" % number for number in range(9)]
     append(tmp_path / "a.jsonl", b"".join(lines[:2]))
     append(tmp_path / "b.jsonl.gz", gzip.compress(b"".join(lines[2:5])))
     append(tmp_path / "c.jsonl.zst", zstandard.ZstdCompressor().compress(b"".join(lines[5:6])))
     append(tmp_path / "d.jsonl", b"".join(lines[6:9]) + b"begun")
-    live = watch(tmp_path)
+    live = watch_in_small_blocks(tmp_path)
     blocks = [live.read() for _ in range(reads)]
-    live = restarted(live, tmp_path)
+    live = restarted(live, tmp_path, watch_in_small_blocks)
     blocks += drained(live)
-    live = restarted(live, tmp_path)
+    live = restarted(live, tmp_path, watch_in_small_blocks)
     append(tmp_path / "d.jsonl", b"\n")
     assert text(block for block in [*blocks, *drained(live)] if block) == b"".join(lines) + b"begun\n"
     live.close()
@@ -139,16 +141,14 @@ def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
         watch(tmp_path).resume(position)
 
 
-def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("streamgauge.sources.file.BLOCK_BYTES", 8)
-    monkeypatch.setattr("streamgauge.sources.compression.PIECE_BYTES", 8)
+def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     append(path, gzip.compress(b"1234567\n" * 5))
-    live = watch(tmp_path)
+    live = watch_in_small_blocks(tmp_path)
     live.read()
     position = live.position()
     path.write_bytes(gzip.compress(b"7654321\n" * 6))
-    again = watch(tmp_path)
+    again = watch_in_small_blocks(tmp_path)
     again.resume(position)
     with pytest.raises(SourceError, match="a file must stay as it is until it was read to its end"):
         again.read()

@@ -47,6 +47,7 @@ class Way:
     releases: Any = None
     stream: Any = None
     loss: Any = None
+    header: bytes = HEADER  # of CSV
     components: dict[type, type] = field(default_factory=dict)  # broken twins of parts of the run
 
     def line(self, record: Record) -> bytes:
@@ -58,7 +59,7 @@ class Way:
     def run(self, arrivals: Iterable[Arrival], end: bytes = b"\n") -> Watched:
         """Runs over all of it; `end` is that of the last line, where the source is written at once."""
         lines = [(at, line + b"\n") for at, line in sorted(arrivals, key=lambda arrival: arrival[0])]
-        header = [(START, HEADER + b"\n")] if self.format == "csv" else []
+        header = [(START, self.header + b"\n")] if self.format == "csv" else []
         path = self.house.folder / ("v.in" if self.piped else f"v.{self.format}{self.suffix}")
         for earlier in self.house.folder.glob("v.[cij]*"):  # by whatever way
             earlier.unlink()

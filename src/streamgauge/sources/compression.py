@@ -15,7 +15,7 @@ from streamgauge.sources.errors import SourceError
 Compression = Literal["gzip", "zstd"]
 
 FEED_BYTES = 2**16  # compressed bytes to feed at once
-PIECE_BYTES = 2**20  # maximum plain bytes of one piece
+MAX_PIECE_BYTES = 2**20  # maximum plain bytes of one piece
 ZSTD_FEED_BYTES = 2**10  # zstd: at most 2^15 times as many plain bytes come out
 MAX_WINDOW_BYTES = 2**27  # bytes that a zstd frame may refer back
 
@@ -38,7 +38,8 @@ class _Frame(Protocol):
 class _GzipMember:
     """One member of a gzip file."""
 
-    def __init__(self) -> None:
+    def __init__(self, piece_bytes: int) -> None:
+        self._piece_bytes = piece_bytes
         self._inflate = zlib.decompressobj(wbits=31)
 
     @property
@@ -50,17 +51,18 @@ class _GzipMember:
         return self._inflate.unused_data
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        piece = self._inflate.decompress(data, PIECE_BYTES)
+        piece = self._inflate.decompress(data, self._piece_bytes)
         while piece and not self.eof:
             yield piece
-            piece = self._inflate.decompress(self._inflate.unconsumed_tail, PIECE_BYTES)
+            piece = self._inflate.decompress(self._inflate.unconsumed_tail, self._piece_bytes)
         yield piece
 
 
 class _NativeFrame:
     """One zstd frame, read by the standard library of Python 3.14."""
 
-    def __init__(self, zstd: ModuleType) -> None:
+    def __init__(self, zstd: ModuleType, piece_bytes: int) -> None:
+        self._piece_bytes = piece_bytes
         self._frame: Any = zstd.ZstdDecompressor()
 
     @property
@@ -72,9 +74,9 @@ class _NativeFrame:
         return bytes(self._frame.unused_data)
 
     def pieces(self, data: bytes) -> Iterator[bytes]:
-        yield self._frame.decompress(data, PIECE_BYTES)
+        yield self._frame.decompress(data, self._piece_bytes)
         while not self.eof and not self._frame.needs_input:
-            yield self._frame.decompress(b"", PIECE_BYTES)
+            yield self._frame.decompress(b"", self._piece_bytes)
 
 
 class _PackageFrame:
@@ -106,7 +108,8 @@ class _PackageFrame:
 class Decompressor:
     """Decompressor of a file or pipe. After the end, `fault` is the broken rule."""
 
-    def __init__(self, compression: Compression) -> None:
+    def __init__(self, compression: Compression, piece_bytes: int = MAX_PIECE_BYTES) -> None:
+        self._piece_bytes = piece_bytes
         self._new_frame, self._errors = _frame_factories()[compression]()
         self._frame: _Frame | None = None
         self._is_damaged = False
@@ -130,7 +133,7 @@ class Decompressor:
             data = data.lstrip(b"\0")  # padding between members
             if not data:
                 return b""
-            self._frame = self._new_frame()
+            self._frame = self._new_frame(self._piece_bytes)
         yield from self._frame.pieces(data)
         if not self._frame.eof:
             return b""
@@ -138,7 +141,7 @@ class Decompressor:
         return rest
 
 
-_Kind = tuple[Callable[[], _Frame], type[Exception]]
+_Kind = tuple[Callable[[int], _Frame], type[Exception]]
 
 
 def _frame_factories() -> dict[str, Callable[[], _Kind]]:
@@ -151,7 +154,7 @@ def _find_zstd() -> _Kind:
         from compression import zstd  # type: ignore[import-not-found,unused-ignore]  # Python 3.14
     except ImportError:
         return _find_zstd_package()
-    return (lambda: _NativeFrame(zstd)), zstd.ZstdError
+    return (lambda piece_bytes: _NativeFrame(zstd, piece_bytes)), zstd.ZstdError
 
 
 def _find_zstd_package() -> _Kind:
@@ -160,4 +163,4 @@ def _find_zstd_package() -> _Kind:
     except ImportError:
         rule = "a zstd source must have the package zstandard (or Python 3.14), got neither"
         raise SourceError(f"{rule}; pip install zstandard") from None
-    return (lambda: _PackageFrame(zstandard)), zstandard.ZstdError
+    return (lambda _piece_bytes: _PackageFrame(zstandard)), zstandard.ZstdError

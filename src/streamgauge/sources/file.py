@@ -24,7 +24,7 @@ from streamgauge.interfaces import check_stop
 from streamgauge.records.blocks import MAX_RECORD_BYTES, Block
 from streamgauge.records.parquet import read_parquet_batches
 from streamgauge.records.source_schema import SourceSchema
-from streamgauge.sources.compression import FEED_BYTES, Compression, Decompressor
+from streamgauge.sources.compression import FEED_BYTES, MAX_PIECE_BYTES, Compression, Decompressor
 from streamgauge.sources.errors import SourceError, build_unreadable_error
 from streamgauge.sources.line_reader import (
     BLOCK_BYTES,
@@ -81,6 +81,7 @@ class WholeFile:
     path: Path
     has_header: bool
     compression: Compression | None
+    block_bytes: int = BLOCK_BYTES
 
     def blocks(self) -> Iterator[Block]:
         """Yield all lines but the header. Damage is recorded where it ends the data."""
@@ -108,8 +109,8 @@ class WholeFile:
         return FileHeader(str(self.path), has_header=self.has_header)
 
     def _feed(self, lines: LineSplitter) -> Generator[Block, None, str | None]:
-        pieces = self._pieces(BLOCK_BYTES)
-        for data in join_pieces(pieces, BLOCK_BYTES) if self.compression else pieces:
+        pieces = self._pieces(self.block_bytes)
+        for data in join_pieces(pieces, self.block_bytes) if self.compression else pieces:
             yield from lines.feed(data)
         return pieces.fault
 
@@ -122,7 +123,7 @@ class _Pieces:
 
     def __init__(self, path: Path, compression: Compression | None, size: int) -> None:
         self._path, self._size = path, size
-        self._decompressor = Decompressor(compression) if compression else None
+        self._decompressor = Decompressor(compression, min(size, MAX_PIECE_BYTES)) if compression else None
 
     @property
     def fault(self) -> str | None:

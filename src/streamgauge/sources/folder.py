@@ -19,6 +19,7 @@ from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError
 from streamgauge.sources.file import WholeFile, compute_fingerprint, find_compression, read_growing_schema, read_schema
 from streamgauge.sources.growing_file import GrowingFile
+from streamgauge.sources.line_reader import BLOCK_BYTES
 from streamgauge.sources.parquet import ParquetFile
 from streamgauge.sources.paths import list_names
 
@@ -82,8 +83,9 @@ class LiveFolder(StreamingSource):
     replayable = True
     at_end = False
 
-    def __init__(self, folder: Path, stream: Stream) -> None:
+    def __init__(self, folder: Path, stream: Stream, *, block_bytes: int = BLOCK_BYTES) -> None:
         self._folder = folder
+        self._block_bytes = block_bytes
         self._stream = stream
         self._names: list[str] = []  # files present at the last call of `read`
         self._finished_names: set[str] = set()
@@ -184,8 +186,8 @@ class LiveFolder(StreamingSource):
         if stream.format == "parquet":
             return CompleteFile(path, ParquetFile(path, stream))
         if compression := find_compression(path, stream):
-            return CompleteFile(path, WholeFile(path, has_header, compression))
-        return GrowingFile(path, has_header=has_header)
+            return CompleteFile(path, WholeFile(path, has_header, compression, self._block_bytes))
+        return GrowingFile(path, has_header=has_header, block_bytes=self._block_bytes)
 
 
 def _to_position(file: FolderFile) -> dict[str, Any]:

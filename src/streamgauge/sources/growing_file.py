@@ -22,8 +22,9 @@ class GrowingFile:
 
     is_complete = False  # it may grow
 
-    def __init__(self, path: Path, *, has_header: bool) -> None:
+    def __init__(self, path: Path, *, has_header: bool, block_bytes: int = BLOCK_BYTES) -> None:
         self.path = path
+        self._block_bytes = block_bytes
         self._fd = _open_descriptor(path)
         self.inode = os.fstat(self._fd).st_ino
         self._lines = LineSplitter(FileHeader(str(path), has_header=has_header))
@@ -85,8 +86,8 @@ class GrowingFile:
             raise SourceError(_describe_rewrite(self.path), "truncated")
         left = size - self._read_bytes
         data = (
-            read_lines(self._fd, self._read_bytes, BLOCK_BYTES)
-            if left > BLOCK_BYTES
+            read_lines(self._fd, self._read_bytes, self._block_bytes)
+            if left > self._block_bytes
             else os.pread(self._fd, left, self._read_bytes)
         )
         self._size = size

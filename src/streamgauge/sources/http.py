@@ -134,7 +134,7 @@ class Inbox(StreamingSource):
         self._round_end = 0  # number of the last batch of this round of reading
         self._offset = 0
         self._is_closed = False
-        self._is_paused = False  # true if no run reads at present
+        self.is_paused = False  # true if no run reads at present
 
     def put(self, key: str | None, lines: bytes, *, records: int = 0, substitute: bytes | None = None) -> Ticket:
         """Accept a batch of JSON lines, unless its key is known.
@@ -155,7 +155,7 @@ class Inbox(StreamingSource):
                 ticket.done.set_result(None)
             elif self._is_closed:
                 raise InboxFullError(CLOSED_MESSAGE)
-            elif self._is_paused:
+            elif self.is_paused:
                 raise InboxPausedError
             elif under_way := self._find_pending(digest):
                 under_way.tickets.append(ticket)
@@ -235,7 +235,7 @@ class Inbox(StreamingSource):
             again = {**self._uncommitted, **self._waiting}
             self._uncommitted = {}
             self._waiting = {key: batch for key, batch in again.items() if key not in self._committed_keys}
-            self._round_end, self._is_paused = 0, False
+            self._round_end, self.is_paused = 0, False
             found = [batch for key, batch in again.items() if key in self._committed_keys]
             self._release_bytes(found)
         for ticket in [ticket for batch in found for ticket in batch.tickets]:
@@ -263,7 +263,7 @@ class Inbox(StreamingSource):
         Batches that were read are committed.
         """
         with self._lock:
-            self._is_paused = True
+            self.is_paused = True
             left = list(self._waiting.values())
             self._release_bytes(left)
             self._waiting = {}

@@ -42,7 +42,7 @@ class EphemeralInbox(StreamingSource):
         self._waiting: deque[tuple[bytes, Ticket]] = deque()  # exact: sent, not read
         self._round_size = 0  # batches that waited at the start of this round of reading
         self._is_closed = False
-        self._is_paused = False  # true if no run reads at present
+        self.is_paused = False  # true if no run reads at present
 
     def put(self, key: str | None, lines: bytes, *, records: int = 0, substitute: bytes | None = None) -> Ticket:
         """Accept a batch of JSON lines and ignore its key.
@@ -54,7 +54,7 @@ class EphemeralInbox(StreamingSource):
         with self._lock:
             if self._is_closed:
                 raise InboxFullError(CLOSED_MESSAGE)
-            if self._is_paused:
+            if self.is_paused:
                 raise InboxPausedError
             if self._waiting_bytes + len(lines) > self._max_waiting_bytes:
                 raise InboxFullError(f"events that wait must be at most {self._max_waiting_bytes:,} bytes, got more")
@@ -105,11 +105,11 @@ class EphemeralInbox(StreamingSource):
 
     def resume(self, position: bytes | None) -> None:
         """Continue with the waiting batches."""
-        self._round_size, self._is_paused = 0, False
+        self._round_size, self.is_paused = 0, False
 
     def pause(self) -> None:
         """Accept and read nothing until a run begins; reject waiting senders."""
-        self._is_paused = True
+        self.is_paused = True
         self._reject_waiting(InboxPausedError)
 
     def close(self) -> None:

@@ -26,6 +26,7 @@ from streamgauge.records.source_schema import SourceSchema
 from streamgauge.sources.errors import SourceError, build_unreadable_error
 from streamgauge.sources.file import read_growing_schema
 from streamgauge.sources.growing_file import GrowingFile
+from streamgauge.sources.line_reader import BLOCK_BYTES
 from streamgauge.sources.paths import check_regular
 
 ROTATION_SUFFIX = re.compile(r"[._-]\d[\dT:._-]*")  # suffixes that rotation adds to a name
@@ -84,8 +85,9 @@ class FollowedFile(StreamingSource):
     replayable = True
     at_end = False
 
-    def __init__(self, path: Path, *, has_header: bool) -> None:
+    def __init__(self, path: Path, *, has_header: bool, block_bytes: int = BLOCK_BYTES) -> None:
         self._path = path
+        self._block_bytes = block_bytes
         self._has_header = has_header
         self._file: GrowingFile | None = None
 
@@ -138,7 +140,7 @@ class FollowedFile(StreamingSource):
             return None
         check_regular(path)
         try:
-            file = GrowingFile(path, has_header=self._has_header)
+            file = GrowingFile(path, has_header=self._has_header, block_bytes=self._block_bytes)
         except FileNotFoundError:
             return None
         if inode in (None, file.inode):
