@@ -1,5 +1,6 @@
 """Live ticks: when they close, and what is in them, by hand under silent noise."""
 
+from contextlib import closing
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -9,6 +10,7 @@ import pytest
 from streamgauge import Pipeline
 from streamgauge.runtime.live.run import LiveRun
 from streamgauge.runtime.options import Progress
+from streamgauge.sources.tail import FollowedFile
 from streamgauge.testing.noise import SilentNoise
 from tests.support.pipelines import (
     COUNTS,
@@ -115,17 +117,20 @@ def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(tmp_path: 
     assert published(made) == [[0.0, 0.0]] * 6
 
 
-def test_a_backlog_of_many_blocks_is_read_before_a_tick_closes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("streamgauge.sources.growing_file.BLOCK_BYTES", 512)
-    made = pipeline(tmp_path, tables(**MINUTE))
-    run(made, clock=world(tmp_path, {0: one_a_second(60)}, at=3600))
+def follow_in_small_blocks(folder: Path) -> FollowedFile:
+    return FollowedFile(folder / "v.jsonl", has_header=False, block_bytes=512)
+
+
+def test_a_backlog_of_many_blocks_is_read_before_a_tick_closes(tmp_path: Path) -> None:
+    made, steps = pipeline(tmp_path, tables(**MINUTE)), []
+    clock = world(tmp_path, {0: one_a_second(60)}, at=3600)
+    with closing(follow_in_small_blocks(tmp_path)) as source:
+        run(made, clock=clock, inbox=source, step=steps.append)
+    assert steps.count("block_read") > 2
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("streamgauge.sources.growing_file.BLOCK_BYTES", 512)
+def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(**MINUTE))
     clock, stop = world(tmp_path, {0: one_a_second(60)}, at=3600), Flag()
     read = []
@@ -135,7 +140,9 @@ def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(
             read.append(name)
             stop.set()
 
-    run(made, clock=clock, stop=stop, step=step)
+    with closing(follow_in_small_blocks(tmp_path)) as source:
+        run(made, clock=clock, stop=stop, step=step, inbox=source)
+        assert not source.at_end
     assert (len(read), ticks_of(made)) == (1, [])
     run(made, clock=clock)
     assert published(made) == [[5.0, 5.0]] * 6
