@@ -6,7 +6,7 @@ A run lists the parts of the machine that it had to leave out. With CI=true it r
 import gc
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Iterator[Any]:
+def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
     """Look for no doctests in test modules: they have none, and the search takes seconds."""
     found = yield
     is_test = file_path.name.startswith("test_")
