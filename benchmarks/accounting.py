@@ -1,8 +1,9 @@
-"""Epsilon of the ledger compared with dp-accounting's PLD accountant, at delta 1e-6.
+"""Comparison of the ledger's epsilon with dp-accounting's PLD accountant.
 
-A ledger adds up some pure releases and composes all others as zCDP, with the least total (docs/privacy.md). The
-privacy loss distribution composes the mechanisms themselves: discrete Laplace and Gaussian noise on a count
-that moves by 1. Rows have the epsilon of zCDP alone, of the ledger, of the accountant, and the distance.
+A ledger adds up some pure releases and composes the others as zCDP, in the split with the least epsilon
+(docs/privacy.md). The privacy loss distribution (PLD) composes the mechanisms themselves: Laplace and Gaussian noise
+on a count of sensitivity 1. Each row prints, at delta 1e-6, the epsilon of zCDP alone, of the ledger and of the
+accountant, and the excess of the ledger.
 
     python benchmarks/accounting.py             # seconds
 """
@@ -35,8 +36,8 @@ LEDGERS: dict[str, list[Loss]] = {
 }
 
 
-def event(loss: Loss) -> Any:
-    """The mechanism that loses so much, as the accountant has it."""
+def build_event(loss: Loss) -> Any:
+    """Build the accountant's event of a mechanism with this loss."""
     if isinstance(loss, Pure):
         return dp_accounting.LaplaceDpEvent(1 / float(loss.epsilon))
     return dp_accounting.GaussianDpEvent(1 / math.sqrt(2 * float(loss.amount)))
@@ -45,11 +46,11 @@ def event(loss: Loss) -> Any:
 def pld_epsilon(losses: list[Loss]) -> float:
     accountant = PLDAccountant(value_discretization_interval=1e-4)
     for loss in dict.fromkeys(losses):
-        accountant.compose(event(loss), losses.count(loss))
+        accountant.compose(build_event(loss), losses.count(loss))
     return float(accountant.get_epsilon(DELTA))
 
 
-def spent(losses: list[Loss]) -> float:
+def ledger_epsilon(losses: list[Loss]) -> float:
     ledger = Ledger(Approx(1000, DELTA), Event())
     for number, loss in enumerate(losses):
         ledger.charge(f"r{number}", loss)
@@ -62,36 +63,36 @@ def zcdp_epsilon(losses: list[Loss]) -> float:
 
 
 def show_fits() -> None:
-    """What fits into epsilon 1, delta 1e-6."""
+    """Print outcomes of charges against epsilon 1, delta 1e-6."""
     for name, losses in (("1 of epsilon 0.25", [Pure("1/4")]), ("5 of epsilon 0.2", [Pure("1/5")] * 5)):
         ledger = Ledger(BUDGET, Event())
         try:
             for number, loss in enumerate(losses):
                 ledger.charge(f"r{number}", loss)
-            told = f"left: {ledger.remaining_epsilon()} or {ledger.remaining_loss()}"
+            outcome = f"remaining: {ledger.remaining_epsilon()} or {ledger.remaining_loss()}"
         except BudgetExceededError as refusal:
-            told = f"refused: {refusal}"
-        print(f"{name:<44}{told}")
+            outcome = f"refused: {refusal}"
+        print(f"{name:<44}{outcome}")
 
 
 def show_costs(count: int = 200) -> None:
-    """How long charges take, half of them pure, that begin one after the other."""
-    ledger, begin = Ledger(Approx(1000, DELTA), Event()), time.perf_counter()
+    """Print the time of charges, half of them pure, with successive first ticks."""
+    ledger, start = Ledger(Approx(1000, DELTA), Event()), time.perf_counter()
     for number in range(count):
         loss = Pure(Fraction(1 + number % 50, 1000)) if number % 2 else TENTH
         ledger.charge(f"r{number}", loss, 1 + 3 * number, None if number % 3 else 200 + 5 * number)
-    each = (time.perf_counter() - begin) / count
-    begin = time.perf_counter()
+    each = (time.perf_counter() - start) / count
+    start = time.perf_counter()
     ledger.spent_loss()
-    took = time.perf_counter() - begin
-    print(f"{count} charges: {1000 * each:.1f} ms each, spent over all ticks {took:.2f} s")
+    seconds = time.perf_counter() - start
+    print(f"{count} charges: {1000 * each:.1f} ms each, spent loss of all ticks {seconds:.2f} s")
 
 
 def main() -> None:
     print(f"{'epsilon at delta 1e-6':<44}{'zCDP alone':>12}{'ledger':>12}{'PLD':>12}{'above PLD':>12}")
     for name, losses in LEDGERS.items():
-        own, best = spent(losses), pld_epsilon(losses)
-        numbers = f"{zcdp_epsilon(losses):>12.4f}{own:>12.4f}{best:>12.4f}{own / best - 1:>12.1%}"
+        ours, best = ledger_epsilon(losses), pld_epsilon(losses)
+        numbers = f"{zcdp_epsilon(losses):>12.4f}{ours:>12.4f}{best:>12.4f}{ours / best - 1:>12.1%}"
         print(f"{name:<44}{numbers}", flush=True)
     print("\nunder a budget of epsilon 1, delta 1e-6")
     show_fits()

@@ -1,7 +1,7 @@
-"""Predicted and simulated errors of each counter, with a published table and the lower bound.
+"""Error of each counter: predicted, simulated, published, and the lower bound.
 
 Every row is a mechanism at epsilon = 1 (pure) or rho = 1/2 (zCDP) with bound 1. `predicted` is the
-exact error of the claim, `simulated` that of runs (with its own uncertainty over groups), `table` the
+exact error of the claim, `simulated` that of a run (with its standard error over groups), `table` the
 target, and the last column their ratio: 1.02 at most, less where counting exactly saves noise. `worst` is
 the largest standard error over ticks.
 
@@ -115,24 +115,24 @@ CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
 ]
 
 
-def worst(mechanism: LinearMechanism[Any], ticks: int) -> float:
-    """The largest standard error over ticks 1..T, or over some thousand of them where T is long."""
+def max_stddev(mechanism: LinearMechanism[Any], ticks: int) -> float:
+    """Return the largest standard error of ticks 1..T, or of a sample if T is long."""
     near = {2**j - 1 for j in range(1, ticks.bit_length() + 1)} | {ticks - 1, ticks}
     spread = range(1, ticks + 1, max(1, ticks // 1021))
     return max(mechanism.stddev(t) for t in {*near, *spread} if 1 <= t <= ticks)
 
 
-def simulated(mechanism: LinearMechanism[Any], ticks: int) -> tuple[float, float]:
-    """The root mean squared error of a run of zeros, and its standard error over groups."""
+def simulate(mechanism: LinearMechanism[Any], ticks: int) -> tuple[float, float]:
+    """Return the RMSE of a run of zeros, and its standard error over groups."""
     groups = int(np.clip(DRAWS // ticks, 48, 4096))
-    width = 1 if mechanism.memory() > ticks else groups  # those that remember all: one group at a time
-    means = np.concatenate([squares(mechanism.start(width), ticks) for _ in range(groups // width)]) / ticks
+    width = 1 if mechanism.memory() > ticks else groups  # one group at a time if memory grows with T
+    means = np.concatenate([sum_squares(mechanism.start(width), ticks) for _ in range(groups // width)]) / ticks
     root = sqrt(means.mean())
     return root, float(means.std(ddof=1)) / sqrt(groups) / (2 * root)
 
 
-def squares(run: Run[Any, Any], ticks: int) -> npt.NDArray[np.float64]:
-    """The sum of squared errors of each group, on a stream of zeros."""
+def sum_squares(run: Run[Any, Any], ticks: int) -> npt.NDArray[np.float64]:
+    """Return the sum of squared errors of each group, on a stream of zeros."""
     total, block = np.zeros(run.width), max(1, 2**20 // run.width)
     for first in range(0, ticks, block):
         released = run.feed(np.zeros((min(block, ticks - first), run.width), np.int64))
@@ -141,7 +141,7 @@ def squares(run: Run[Any, Any], ticks: int) -> npt.NDArray[np.float64]:
 
 
 def lower_bound(ticks: int) -> float:
-    """No factorisation of the running sum has less mean RMSE at rho = 1/2: the nuclear norm over T."""
+    """Return the least mean RMSE of any factorisation at rho = 1/2: nuclear norm / T."""
     angles = (2 * np.arange(1, ticks + 1) - 1) * np.pi / (4 * ticks + 2)
     return float((1 / (2 * np.sin(angles))).sum() / ticks)
 
@@ -156,10 +156,10 @@ def print_rows(title: str, rows: list[Row], horizons: tuple[int, ...]) -> None:
                 continue
             mechanism = row.make(T)
             predicted = mechanism.rmse(T)
-            root, error = simulated(mechanism, T)
+            root, error = simulate(mechanism, T)
             flag = "" if abs(predicted / table - 1) <= 0.02 else f"  {row.note or 'NOT WITHIN 2 %'}"
             shown = f"{root:.5g} +- {error:.2g}"
-            cells = [T, f"{predicted:.5g}", f"{worst(mechanism, T):.4g}", shown, table, f"{predicted / table:.4f}"]
+            cells = [T, f"{predicted:.5g}", f"{max_stddev(mechanism, T):.4g}", shown, table, f"{predicted / table:.4f}"]
             line = "".join(f"{cell:>{width}}" for cell, width in zip(cells, WIDTHS, strict=True))
             print(f"{row.name:<26}{line}{flag}", flush=True)
 
@@ -171,7 +171,7 @@ def main() -> None:
     print_rows("Pure epsilon = 1: root of the mean squared error over t = 1..T", PURE_ROWS, horizons)
     print_rows("rho = 1/2 zCDP", RHO_ROWS, horizons)
     print(f"\n{'lower bound (mean)':<24}" + "".join(f"   T = {T}: {lower_bound(T):.3f}" for T in horizons))
-    print("\nWhat `choose` gives at T = 2^20\n")
+    print("\nChoices of `choose` at T = 2^20\n")
     for name, make, bar in CHOICES:
         mechanism = make()
         rmse = mechanism.rmse(2**20)

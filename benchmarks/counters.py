@@ -1,7 +1,8 @@
-"""Speed of each counter in nanoseconds per group and tick, with a loop, jax-privacy and the floor.
+"""Speed of each counter in nanoseconds per group and tick.
 
-The floor is unavoidable: adding one int64 vector in NumPy, plus the draws that the mechanism
-needs, drawn in one call. Width 1 and 1,000 are fed in blocks, width 1,000,000 is stepped tick by tick.
+Peers are a plain Python loop and jax-privacy. The floor is the least possible cost: adding one int64 vector in
+NumPy, plus the draws of the mechanism in one call. Width 1 and 1,000 are fed in blocks, width 1,000,000 is stepped
+tick by tick.
 
     python benchmarks/counters.py             # some minutes; prints jax-privacy's rows if it is installed
 """
@@ -52,7 +53,7 @@ class Subject:
     warm: int = 1  # steps until a run's memory has been touched once
 
 
-def subjects() -> list[Subject]:
+def build_subjects() -> list[Subject]:
     binary, kary, subtractive = (Binary(PURE, horizon=T), Kary(PURE, horizon=T), SubtractiveTree(PURE, horizon=T))
     return [
         Subject("Simple I", SimpleI(PURE, horizon=T)),
@@ -78,7 +79,7 @@ def subjects() -> list[Subject]:
     ]
 
 
-def timed(act: Callable[[], object], repeat: int = 3) -> float:
+def time_call(act: Callable[[], object], repeat: int = 3) -> float:
     best = float("inf")
     for _ in range(repeat):
         start = time.perf_counter()
@@ -87,13 +88,13 @@ def timed(act: Callable[[], object], repeat: int = 3) -> float:
     return best
 
 
-def fed(mechanism: LinearMechanism[Any], ticks: int, width: int) -> float:
+def time_feed(mechanism: LinearMechanism[Any], ticks: int, width: int) -> float:
     block = np.ones((ticks, width), np.int64)
-    return timed(lambda: mechanism.start(width).feed(block), 2)
+    return time_call(lambda: mechanism.start(width).feed(block), 2)
 
 
-def stepped(mechanism: LinearMechanism[Any], warm: int) -> float:
-    """Seconds for one step of a million groups: STEPS steps after `warm` others, the better of two runs."""
+def time_step(mechanism: LinearMechanism[Any], warm: int) -> float:
+    """Return the seconds of a step of a million groups, the better of two runs."""
     values, best = np.ones(WIDE, np.int64), float("inf")
     for _ in range(2):
         run = mechanism.start(WIDE)
@@ -106,8 +107,8 @@ def stepped(mechanism: LinearMechanism[Any], warm: int) -> float:
     return best / STEPS
 
 
-def floor(mechanism: LinearMechanism[Any], warm: int) -> float:
-    """Seconds to add one vector of a million integers and to draw what those same steps draw, on average."""
+def time_floor(mechanism: LinearMechanism[Any], warm: int) -> float:
+    """Return the mean seconds of the addition and the draws of a step."""
     values = np.ones(WIDE, np.int64)
     counted = CountedNoise(SilentNoise())
     run = mechanism.start(1, counted)
@@ -117,11 +118,11 @@ def floor(mechanism: LinearMechanism[Any], warm: int) -> float:
     kind, scale, _ = counted.requests[-1]
     draw, count = getattr(SecureNoise(), kind), (counted.total - before) / STEPS
     draw(scale, WIDE)
-    return timed(lambda: np.add(values, values, out=values)) + count * timed(lambda: draw(scale, WIDE))
+    return time_call(lambda: np.add(values, values, out=values)) + count * time_call(lambda: draw(scale, WIDE))
 
 
-def textbook() -> float:
-    """Seconds per group and tick of the binary mechanism as printed: lists, a loop, float noise."""
+def time_textbook() -> float:
+    """Return seconds per group and tick of the textbook Binary in a Python loop."""
     levels, scale, ticks = T.bit_length(), T.bit_length(), 20000
     exact, noisy = [0] * levels, [0.0] * levels
 
@@ -137,11 +138,11 @@ def textbook() -> float:
             noisy[level] = exact[level] + laplace()
             sum(noisy[j] for j in range(levels) if t >> j & 1)
 
-    return timed(count) / ticks
+    return time_call(count) / ticks
 
 
-def peer(width: int, ticks: int = 64) -> float:
-    """Seconds per group and tick of jax-privacy's streaming buffered Toeplitz noise (floats, unsafe)."""
+def time_jax_privacy(width: int, ticks: int = 64) -> float:
+    """Return seconds per group and tick of jax-privacy's buffered Toeplitz noise."""
     import jax
     from jax_privacy.matrix_factorization import buffered_toeplitz as blt
     from jax_privacy.matrix_factorization import streaming_matrix
@@ -163,17 +164,20 @@ def peer(width: int, ticks: int = 64) -> float:
     start = (matrix.init_multiply(np.zeros(width)), np.zeros(width))
     scan = jax.jit(lambda carry, keys: jax.lax.scan(step, carry, keys))
     jax.block_until_ready(scan(start, keys))
-    return timed(lambda: jax.block_until_ready(scan(start, keys))) / ticks / width
+    return time_call(lambda: jax.block_until_ready(scan(start, keys))) / ticks / width
 
 
-def report(subject: Subject) -> str:
-    """A mechanism's line of the table."""
+def build_line(subject: Subject) -> str:
+    """Build the line of a mechanism in the table."""
     mechanism = subject.mechanism
-    whole = fed(mechanism, T, 1)
-    narrow = fed(mechanism, 2048, 1000) / 2048 / 1000 * 1e9
+    whole = time_feed(mechanism, T, 1)
+    narrow = time_feed(mechanism, 2048, 1000) / 2048 / 1000 * 1e9
     shown = f"{'(O(t) memory)':>26}"
     if subject.wide:
-        wide, least = (stepped(mechanism, subject.warm) / WIDE * 1e9, floor(mechanism, subject.warm) / WIDE * 1e9)
+        wide, least = (
+            time_step(mechanism, subject.warm) / WIDE * 1e9,
+            time_floor(mechanism, subject.warm) / WIDE * 1e9,
+        )
         shown = f"{wide:>9.1f} {least:>9.1f} {wide / least:>6.2f}"
     allowed = "" if subject.allowed is None else f"{subject.allowed:>8}"
     return f"{subject.name:<26} {whole:>8.2f} s {narrow:>9.1f} {shown} {mechanism.memory():>8} {allowed}"
@@ -181,18 +185,18 @@ def report(subject: Subject) -> str:
 
 def main() -> None:
     print("feed of 2^20 ticks at width 1 (bar: 2 s); ns per group and tick (bar at width 10^6: 2.5 floors);")
-    print("numbers of 8 bytes that a group keeps, and those allowed\n")
+    print("memory of a group in numbers of 8 bytes, and the allowed memory\n")
     titles = ["feed 2^20", "10^3 ns", "10^6 ns", "floor ns", "ratio", "numbers", "allowed"]
     print(f"{'mechanism':<26} {titles[0]:>10} " + "".join(f"{title:>9} " for title in titles[1:]))
-    for subject in subjects():
-        print(report(subject), flush=True)
-    print(f"\ntextbook Binary in a Python loop, float noise: {textbook() * 1e9:.0f} ns per group and tick")
+    for subject in build_subjects():
+        print(build_line(subject), flush=True)
+    print(f"\ntextbook Binary in a Python loop, float noise: {time_textbook() * 1e9:.0f} ns per group and tick")
     if importlib.util.find_spec("jax_privacy") is None:
         print("jax-privacy is not installed: `make bench` installs it")
         return
     for width in (1, 1000, WIDE):
-        took = peer(width) * 1e9
-        print(f"jax-privacy, 4 buffers, jitted, float normals, width {width:>7}: {took:>9.1f} ns")
+        nanoseconds = time_jax_privacy(width) * 1e9
+        print(f"jax-privacy, 4 buffers, jitted, float normals, width {width:>7}: {nanoseconds:>9.1f} ns")
 
 
 if __name__ == "__main__":

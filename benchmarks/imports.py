@@ -1,9 +1,9 @@
-"""Time to import the package, over a bare interpreter: CPU and wall, best of 7.
+"""Benchmark of import times above a bare interpreter: CPU and wall, best of 7.
 
     python benchmarks/imports.py
 
 Bars: 0.3 s for a mechanism, 0.6 s for `Pipeline`. Each run is a separate process. A first run, which is not
-counted, writes the bytecode to a separate folder, as pip does at installation. NumPy is listed for comparison:
+counted, writes the bytecode to a temporary folder, as pip does at installation. NumPy is listed for comparison:
 on a loaded machine, compare the other rows with it.
 """
 
@@ -39,7 +39,7 @@ def main() -> None:
             runs = [time_statement(statement, environment) for _ in range(ROUNDS)]
             best[name] = min(cpu for cpu, _ in runs), min(wall for _, wall in runs)
     bare_cpu, bare_wall = best.pop("bare interpreter")
-    print(f"{'over a bare interpreter':24} {'CPU s':>7} {'wall s':>7}")
+    print(f"{'above a bare interpreter':24} {'CPU s':>7} {'wall s':>7}")
     for name, (cpu, wall) in best.items():
         print(f"{name:24} {cpu - bare_cpu:7.3f} {wall - bare_wall:7.3f}")
 

@@ -1,10 +1,10 @@
-"""Reports of devices through a pipeline: from messages as they are sent to estimates that are committed.
+"""Benchmark of device reports in a pipeline, from messages to committed estimates.
 
     python benchmarks/reports.py [--reports N]
 
-Messages of 20,000 reports come in within one tick of ten seconds, by a clock that is moved by hand, so that
-nothing waits; processor time is that of taking messages apart, reading records, committing what came and
-estimating 200 values. The estimates must be those of a collector that was given the same reports.
+Messages of 20,000 reports arrive in one tick of ten seconds. A manual clock removes all waiting. CPU time covers the
+parsing of messages, the reading and committing of records and the estimates of 200 values. The estimates must equal
+those of a collector with the same reports.
 """
 
 import argparse
@@ -25,9 +25,9 @@ from streamgauge.sources.http import Inbox, build_inbox
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import ManualClock
 
-SECOND = 10**6
-START = 1_767_571_200 * SECOND  # 2026-01-05T00:00:00Z
-EACH = 20_000
+SECOND_MICROSECONDS = 10**6
+START = 1_767_571_200 * SECOND_MICROSECONDS  # 2026-01-05T00:00:00Z
+MESSAGE_REPORTS = 20_000
 VALUES = [f"value {number}" for number in range(200)]
 SKETCH = {"hashes": 1024, "width": 1024, "seed": 7}
 PROTOCOLS: dict[str, dict[str, int]] = {
@@ -40,7 +40,7 @@ PROTOCOLS: dict[str, dict[str, int]] = {
 }
 
 
-def poll(folder: Path, protocol: str) -> Pipeline:
+def build_poll(folder: Path, protocol: str) -> Pipeline:
     column = {"report": protocol, "epsilon": 2, "values": VALUES, "on_repeat": "repeat", "reports_per_user": 1}
     stream = {
         "name": "poll",
@@ -59,10 +59,10 @@ def poll(folder: Path, protocol: str) -> Pipeline:
 
 
 @dataclass
-class Sending(ManualClock):
-    """A clock that puts a message into an inbox at every sleep, and then ends the run."""
+class SendingClock(ManualClock):
+    """A clock that puts a message into the inbox at each sleep, then stops the run."""
 
-    time: int = START + SECOND
+    time: int = START + SECOND_MICROSECONDS
     blocks: Iterator[bytes] = field(default_factory=lambda: iter(()))
     inbox: Inbox | None = None
     stop: Event = field(default_factory=Event)
@@ -70,45 +70,47 @@ class Sending(ManualClock):
     def sleep(self, microseconds: int) -> None:
         block = next(self.blocks, None)
         if block is None:
-            super().sleep(4 * SECOND)
+            super().sleep(4 * SECOND_MICROSECONDS)
         elif self.inbox is not None:
-            super().sleep(SECOND // 1000)
+            super().sleep(SECOND_MICROSECONDS // 1000)
             self.inbox.put(None, block)
-        if self.time > START + 15 * SECOND:
+        if self.time > START + 15 * SECOND_MICROSECONDS:
             self.stop.set()
 
 
-def measured(protocol: str, count: int) -> tuple[int, float]:
-    """Bytes of a report, and reports a CPU second."""
+def measure_protocol(protocol: str, count: int) -> tuple[int, float]:
+    """Return the bytes of a report and the reports per CPU second."""
     with tempfile.TemporaryDirectory() as folder:
-        made = poll(Path(folder), protocol)
-        stream = made.file.stream
+        pipeline = build_poll(Path(folder), protocol)
+        stream = pipeline.file.stream
         claim: Any = stream.reports["answer"].mechanism
         reports = claim.privatise_many([VALUES[number % 50] for number in range(count)])
-        messages = [wire.pack_message(claim, piece) for piece in np.array_split(reports, max(count // EACH, 1))]
-        begun = process_time()
-        sent = [parse_records("", message, stream, None, EACH) for message in messages]
-        clock = Sending(blocks=iter([each.to_lines(START + 2 * SECOND) for each in sent]))
-        clock.inbox = build_inbox(made.file, clock.now)
-        made.run(clock=clock, inbox=clock.inbox, stop=clock.stop)
-        seconds = process_time() - begun
+        messages = [
+            wire.pack_message(claim, piece) for piece in np.array_split(reports, max(count // MESSAGE_REPORTS, 1))
+        ]
+        start = process_time()
+        batches = [parse_records("", message, stream, None, MESSAGE_REPORTS) for message in messages]
+        clock = SendingClock(blocks=iter([batch.to_lines(START + 2 * SECOND_MICROSECONDS) for batch in batches]))
+        clock.inbox = build_inbox(pipeline.file, clock.now)
+        pipeline.run(clock=clock, inbox=clock.inbox, stop=clock.stop)
+        seconds = process_time() - start
         collector = claim.build_collector()
         collector.add(reports)
-        told = next(iter(made.releases("all"))).value[0]
-        if not np.array_equal(told, collector.estimate(VALUES).count):
-            raise RuntimeError("estimates must be those of a collector, got others")
+        estimates = next(iter(pipeline.releases("all"))).value[0]
+        if not np.array_equal(estimates, collector.estimate(VALUES).count):
+            raise RuntimeError("estimates must equal those of a collector, got others")
     return claim.report_size, count / seconds
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--reports", type=int, default=300_000, help="how many of each protocol")
+    parser.add_argument("--reports", type=int, default=300_000, help="reports of each protocol")
     count = parser.parse_args().reports
     print(f"\n{count:,} reports through a pipeline, 200 values\n")
-    print("| | bytes each | reports a CPU second |\n|---|---:|---:|")
-    measured("RandomisedResponse", EACH)  # imports of a first run are not part of the figures
+    print("| | bytes each | reports per CPU second |\n|---|---:|---:|")
+    measure_protocol("RandomisedResponse", MESSAGE_REPORTS)  # warm up, since the first run imports modules
     for protocol in PROTOCOLS:
-        size, rate = measured(protocol, count)
+        size, rate = measure_protocol(protocol, count)
         print(f"| {protocol} | {size} | {rate:,.0f} |", flush=True)
 
 

@@ -1,11 +1,11 @@
-"""Print the walk of one record: the package's files that run from the open store to the line in the sink.
+"""Print the walk of one record: files that run from the open store to the sink.
 
     python -P benchmarks/trace.py            the files in the order of their first call, with that call
     python -P benchmarks/trace.py --count    their number only
     python -P benchmarks/trace.py --table    the table of docs/architecture.md
 
 The pipeline is the smallest that shows everything: one CSV of 40 visits, one release with COUNT and AVG by region,
-one JSON sink. `sys.setprofile` sees each call of a Python function in every thread. The walk starts when
+one JSON sink. `sys.setprofile` reports each call of a Python function in every thread. The walk starts when
 the session is built (store open, charges committed) and ends when the sink has written.
 """
 
@@ -108,15 +108,15 @@ def build_table(calls: dict[str, str]) -> list[str]:
 
 
 def main() -> None:
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--count", action="store_true", help="print the number of files only")
-    arguments.add_argument("--table", action="store_true", help="print the table of docs/architecture.md")
-    chosen = arguments.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", action="store_true", help="print the number of files only")
+    parser.add_argument("--table", action="store_true", help="print the table of docs/architecture.md")
+    options = parser.parse_args()
     calls = trace()
-    if chosen.table:
+    if options.table:
         print("\n".join(build_table(calls)))
         return
-    if not chosen.count:
+    if not options.count:
         width = max(map(len, calls))
         for number, (file, call) in enumerate(calls.items(), 1):
             print(f"{number:3}  {file:{width}}  {call}")

@@ -1,4 +1,4 @@
-"""The README's ten lines: three groups counted side by side, with exact error bars."""
+"""Three groups counted in one run, with exact error bars."""
 
 import numpy as np
 

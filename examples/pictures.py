@@ -1,4 +1,4 @@
-"""Pictures of the examples: errors of side_by_side.py, and estimates with bands and the truth."""
+"""Drawing functions of the examples: errors of mechanisms, estimates with truth."""
 
 from typing import Any
 
@@ -14,11 +14,11 @@ plt.rcParams.update({"text.color": INK, "axes.labelcolor": INK, "axes.labelsize"
 
 
 def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
-    """One panel per mechanism: released minus true, inside its 95 % interval."""
+    """Draw a panel per mechanism: released minus true, with its 95 % interval."""
     figure, panels = plt.subplots(len(runs), 1, sharex=True, figsize=(9, 1.35 * len(runs) + 1), dpi=140)
     figure.suptitle("Seven ways to count one stream, epsilon = 1", x=0.02, ha="left", weight="bold")
     halves = sorted(mechanism.interval(0, len(error))[1] for error, mechanism in runs.values())
-    widest = 1.5 * halves[-2]  # the worst of all may leave its panel
+    widest = 1.5 * halves[-2]  # the worst mechanism may exceed its panel
     for panel, colour, (name, (error, mechanism)) in zip(panels, COLOURS, runs.items(), strict=True):
         ticks = np.arange(1, len(error) + 1, 23)
         half = [mechanism.interval(0, int(t))[1] for t in ticks]
@@ -29,7 +29,7 @@ def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
         title = f"{name}{kind}: typical error {mechanism.rmse(len(error)):.0f}"
         panel.set_title(title, loc="left", fontsize=9)
         panel.set_ylim(-widest, widest)
-        style(panel)
+        style_panel(panel)
     panels[-1].set_xlabel("tick")
     panels[len(runs) // 2].set_ylabel("released count - true count")
     figure.tight_layout()
@@ -37,7 +37,7 @@ def save_errors(path: str, runs: dict[str, tuple[np.ndarray, Any]]) -> None:
     plt.close(figure)
 
 
-def style(panel: Any) -> None:
+def style_panel(panel: Any) -> None:
     panel.tick_params(colors=INK, labelsize=8, length=0)
     panel.grid(color=GRID, lw=0.6)
     panel.set_axisbelow(True)
@@ -45,15 +45,15 @@ def style(panel: Any) -> None:
         side.set_visible(False)
 
 
-def band(panel: Any, ticks: np.ndarray, truth: np.ndarray, found: Any, colour: str) -> None:
-    """The truth as a thin line, the estimate, and its 95 % intervals."""
-    low, high = found.interval()
+def draw_band(panel: Any, ticks: np.ndarray, truth: np.ndarray, estimate: Any, colour: str) -> None:
+    """Draw the truth as a thin line, the estimate and its 95 % intervals."""
+    low, high = estimate.interval()
     panel.fill_between(ticks, low.ravel(), high.ravel(), color=colour, alpha=0.2, lw=0, step="mid")
-    panel.plot(ticks, found.value.ravel(), color=colour, lw=1.2, drawstyle="steps-mid")
+    panel.plot(ticks, estimate.value.ravel(), color=colour, lw=1.2, drawstyle="steps-mid")
     panel.plot(ticks, truth, color=INK, lw=0.6)
 
 
-def framed(panel: Any, title: str, x: str, y: str) -> None:
+def frame_panel(panel: Any, title: str, x: str, y: str) -> None:
     panel.set_title(title, loc="left", fontsize=9)
     panel.set(xlabel=x, ylabel=y)
-    style(panel)
+    style_panel(panel)

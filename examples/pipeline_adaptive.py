@@ -1,4 +1,4 @@
-"""Devices on a campus's wifi, sparse and bursty: counted under noise alone, by Pegasus, and on all levels."""
+"""Sparse, bursty wifi counts: plain noise, Pegasus, and Pegasus on a rollup."""
 
 import os
 import tempfile
@@ -34,15 +34,15 @@ window = "each"
 epsilon = 0.1
 mechanism = {mechanism}
 """
-ASKED = {
+RELEASES = {
     "plain": ("house, room", '"auto"'),
     "smooth": ("house, room", '{ name = "Pegasus", theta = 20 }'),
     "levels": ("ROLLUP (house, room)", '{ name = "Pegasus", theta = 20 }'),
 }
-chance = np.random.default_rng(1)  # of the synthetic devices; the noise has its own
+rng = np.random.default_rng(1)  # for the synthetic devices only, not for the noise
 truth = np.zeros((4 * 96, 2, 8), int)
-for day, house, room in chance.integers(0, [4, 2, 8], (12, 3)):  # a lecture here and there
-    truth[day * 96 + chance.integers(32, 64) :, house, room][:6] += chance.poisson(60)
+for day, house, room in rng.integers(0, [4, 2, 8], (12, 3)):  # a lecture here and there
+    truth[day * 96 + rng.integers(32, 64) :, house, room][:6] += rng.poisson(60)
 os.chdir(tempfile.mkdtemp())
 with open("wifi.csv", "w") as file:
     file.write("ts,house,room\n")
@@ -50,10 +50,10 @@ with open("wifi.csv", "w") as file:
         line = f"{1767571200 + 900 * tick},{('library', 'hall')[house]},r{room}\n"
         file.write(line * truth[tick, house, room])
 create_key(Path("wifi.key"))
-asked = "".join(RELEASE.format(name=name, by=by, mechanism=how) for name, (by, how) in ASKED.items())
-Path("wifi.toml").write_text(FILE + asked)
+releases = "".join(RELEASE.format(name=name, by=by, mechanism=mechanism) for name, (by, mechanism) in RELEASES.items())
+Path("wifi.toml").write_text(FILE + releases)
 pipeline = sg.Pipeline.from_file("wifi.toml")
 print(pipeline.plan(), pipeline.run(), sep="\n\n", end="\n\n")
-for name in ASKED:
-    off = np.abs(pipeline.releases(name).values("count")[:, :16] - truth.reshape(-1, 16)).mean()
-    print(f"{name}: rooms are off by {off:.1f} on average, of {truth.max()} at most")
+for name in RELEASES:
+    error = np.abs(pipeline.releases(name).values("count")[:, :16] - truth.reshape(-1, 16)).mean()
+    print(f"{name}: mean error of a room {error:.1f}, largest true count {truth.max()}")

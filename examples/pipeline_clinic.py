@@ -1,4 +1,4 @@
-"""Plan, run, edit and rerun a clinic's pipeline, then read its releases, in a temporary folder."""
+"""A batch pipeline: plan and run a file, add a release, then plan and run again."""
 
 import os
 import tempfile
@@ -40,17 +40,17 @@ sql = "SELECT COUNT(*) FROM visits"
 window = "sliding 7d"
 epsilon = 0.25
 """
-chance = np.random.default_rng(1)  # of the synthetic visits; the noise has its own
-seconds, heats = chance.uniform(0, 30 * 86400, 9000), chance.normal(38, 1, 9000).round(1)
+rng = np.random.default_rng(1)  # for the synthetic visits only, not for the noise
+seconds, temperatures = rng.uniform(0, 30 * 86400, 9000), rng.normal(38, 1, 9000).round(1)
 os.chdir(tempfile.mkdtemp())
 with open("visits.csv", "w") as file:
     file.write("ts,region,temperature\n")
-    for second, heat in zip(seconds, heats, strict=True):
-        file.write(f"{1767571200 + second:.0f},{'north' if heat > 37.5 else 'south'},{heat}\n")
+    for second, temperature in zip(seconds, temperatures, strict=True):
+        file.write(f"{1767571200 + second:.0f},{'north' if temperature > 37.5 else 'south'},{temperature}\n")
 create_key(Path("clinic.key"))
 for text in (STREAM + FEVER, STREAM + FEVER + WEEK):
     Path("clinic.toml").write_text(text)
     pipeline = sg.Pipeline.from_file("clinic.toml")
     print(pipeline.plan(), pipeline.run(), sep="\n\n", end="\n\n")
 last = pipeline.releases("fever")[-1]
-print(f"fever in the north: {last.value[0, 0]:.0f} ± {last.stddev[0, 0]:.0f}; true: {(heats > 38).sum()}")
+print(f"fever in the north: {last.value[0, 0]:.0f} ± {last.stddev[0, 0]:.0f}; true: {(temperatures > 38).sum()}")

@@ -1,4 +1,4 @@
-"""A file that grows, followed: ticks of half a second close by the clock; late events are carried."""
+"""A streaming pipeline: follow a growing file; late events count in the next tick."""
 
 import json
 import tempfile
@@ -35,8 +35,8 @@ tables = {
 }
 
 
-def visitors() -> None:
-    """Write a click every few milliseconds."""
+def write_clicks() -> None:
+    """Append a click every few milliseconds."""
     with (folder / "clicks.jsonl").open("a", buffering=1) as file:
         for number in range(600):
             click = {"at": time.time_ns() // 10**6, "who": number % 90, "page": ("home", "shop")[number % 3 > 1]}
@@ -45,10 +45,10 @@ def visitors() -> None:
 
 
 create_key(folder / "clicks.key")
-Thread(target=visitors, daemon=True).start()
+Thread(target=write_clicks, daemon=True).start()
 pipeline = sg.Pipeline.from_tables(tables, folder / "clicks.toml")
-for released in pipeline:
-    for row in released.rows():
+for release in pipeline:
+    for row in release.rows():
         print(row["end"], row["group"]["page"], row["count"]["value"], "±", round(row["count"]["stddev"]))
 print((folder / "releases.csv").read_text().splitlines()[0])
 print(pipeline.ledger().ledger)

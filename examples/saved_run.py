@@ -1,4 +1,4 @@
-"""Save a run as bytes and resume it with the same claim."""
+"""Save a run as bytes and resume it; only the same claim can load it."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ saved = run.save()
 print(type(counter).__name__, "saved at tick", run.tick, "in", len(saved), "bytes")
 
 run = counter.load(saved)
-print("went on:", run.step([1, 1]).round(1), "at tick", run.tick)
+print("resumed:", run.step([1, 1]).round(1), "at tick", run.tick)
 
 try:
     sg.continual.choose(sg.Zcdp("1/4"), horizon=100_000).load(saved)

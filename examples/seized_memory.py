@@ -1,4 +1,4 @@
-"""A pan-private counter: an intruder finds noise in memory, and the count continues."""
+"""A pan-private counter: an intruder reads noisy memory, and the count continues."""
 
 import numpy as np
 
@@ -10,8 +10,8 @@ released = run.feed(np.ones(4_950, int))
 base = int(released[4_900 - 1])  # the release when the open block of 100 ticks began
 print("before the subpoena: standard error", round(run.stddev(), 1))
 
-seen = run.intrude()  # noise, hand over, noise
-print("the open block holds exactly 50 events; memory says", int(seen.total[0]) - base)
+state = run.intrude()  # add noise, hand over, add noise
+print("true events of the open block: 50; memory contains", int(state.total[0]) - base)
 
 released = run.feed(np.ones(5_050, int))
 print("after it: released", released[-1], "of 10000, standard error", round(run.stddev(), 1))

@@ -1,4 +1,4 @@
-"""One stream of 10,000 ticks, counted by several mechanisms at epsilon = 1, compared with the truth.
+"""One stream of 10,000 ticks, counted by seven mechanisms at epsilon = 1.
 
 python examples/side_by_side.py [--picture demo.png]
 """
@@ -21,23 +21,23 @@ MECHANISMS = {
 }
 
 
-def visits() -> np.ndarray:
-    """A made-up clinic: a few visits a tick, more by day than by night, and one bad week."""
+def build_visits() -> np.ndarray:
+    """Build synthetic visits with a daily rhythm and one peak."""
     tick = np.arange(TICKS)
     rate = 1.5 + 1.2 * np.sin(tick / 288 * 2 * np.pi) + 2.5 * np.exp(-(((tick - 6500) / 700) ** 2))
     return np.random.default_rng(2026).poisson(rate)
 
 
-def table(truth: np.ndarray, released: dict[str, np.ndarray]) -> None:
+def print_table(truth: np.ndarray, released: dict[str, np.ndarray]) -> None:
     print(f"{'tick':<26}" + "".join(f"{t:>16,}" for t in SHOWN))
     print(f"{'true count':<26}" + "".join(f"{truth[t - 1]:>16,}" for t in SHOWN))
     for name, mechanism in MECHANISMS.items():
         bars = [(released[name][t - 1], mechanism.interval(0, t)[1]) for t in SHOWN]
         print(f"{name:<26}" + "".join(f"{value:>9,.0f} ±{half:>5.0f}" for value, half in bars))
-    print("\nEach ± holds the truth with 95 % at least; it was known before the first event arrived.")
+    print("\nEach interval covers the truth with probability 0.95 or more. Its width does not depend on the data.")
 
 
-def picture(path: str, truth: np.ndarray, released: dict[str, np.ndarray]) -> None:
+def save_picture(path: str, truth: np.ndarray, released: dict[str, np.ndarray]) -> None:
     from pictures import save_errors
 
     save_errors(path, {name: (released[name] - truth, MECHANISMS[name]) for name in MECHANISMS})
@@ -48,11 +48,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="One stream, counted by several mechanisms.")
     parser.add_argument("--picture", metavar="FILE", help="save a plot (needs the extra [plot])")
     path = parser.parse_args().picture
-    stream = visits()
+    stream = build_visits()
     released = {name: mechanism.start().feed(stream) for name, mechanism in MECHANISMS.items()}
-    table(np.cumsum(stream), released)
+    print_table(np.cumsum(stream), released)
     if path:
-        picture(path, np.cumsum(stream), released)
+        save_picture(path, np.cumsum(stream), released)
 
 
 if __name__ == "__main__":
