@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
     "modules": 431,
-    "code lines": 46_900,
+    "code lines": 46_500,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,
@@ -29,8 +29,8 @@ BARS = {  # figure: the most it may be
     "docstrings that begin with a wh-word, %": 0.5,
     "ruled-out words in docstrings": 2,
     "docstring sentences of more than 30 words, %": 2.0,
-    "patches in tests": 200,
-    "private accesses in tests": 86,
+    "patches in tests": 181,
+    "private accesses in tests": 80,
 }
 WH_WORD = re.compile(r"(what|who|whether|where|why|how|which|when|whom|whatever|whoever)\b", re.IGNORECASE)
 RULED_OUT = re.compile(r"\b(told|heard|nobody|whoever|lets? go|set down|taken up|anew|dearest)\b", re.IGNORECASE)
