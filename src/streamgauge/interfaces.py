@@ -696,7 +696,7 @@ class StoreDriver(Protocol):
     def copy(self, folder: Path, to: Path) -> None:
         """Write a copy of one moment into an existing empty folder, and check it.
 
-        The copy has the slot of its own generation and no other.
+        The copy has only the slot of its generation.
 
         Raises:
             StoreError: The store is copied by other means, which the message names.

@@ -1,7 +1,7 @@
 """Base classes of adaptive mechanisms, whose error depends on the data.
 
 The loss never depends on the data: it is a promise for all data. Before there are data, two things describe the
-error. `error_bound` holds for all data. `ERROR_DEPENDS_ON` names in words what the rest depends on.
+error. `error_bound` holds for all data. `ERROR_DEPENDS_ON` describes what else it depends on.
 
 Privacy
     All mechanisms of this package are proved for streams of whole numbers that differ by 1 in one number.
@@ -48,7 +48,7 @@ class AdaptiveMechanism(Settings, Mechanism[S, AdaptiveRelease]):
 
         A reach may be a fraction. Rounding ticks * l1 down loses nothing: a run rejects all but whole numbers
         (`parse_integers` in `streamgauge.continual.run`), so the streams of neighbours differ by whole numbers. The
-        sum of those differences is a whole number of at most ticks * l1, hence at most its floor. It is 1 or
+        sum of those differences is a whole number of at most ticks * l1, so at most its floor. It is 1 or
         more: `check_settings` rejects a reach below the unit's events a tick.
         """
         return int(self.unit.ticks * self.tick_sensitivity.l1)

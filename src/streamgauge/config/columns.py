@@ -23,7 +23,7 @@ Each column is declared in one of these forms. `type` may be repeated if it foll
 Reports of CountMeanSketch and UnaryEncoding are vectors of bits, which records contain as text
 (`records.reports`). Those of the others are whole numbers.
 
-`on_repeat` says how a device reports again. Either it sends its first report, whatever its answer became
+`on_repeat` says how a device reports again. Either it sends its first report, even if its answer has changed
 ("repeat"), or it draws again and is charged again ("charge"). `reports_per_user` bounds how often a device reports,
 once a tick. A new draw costs again. A repeated report has the same noise again, so error bars
 are wider. Devices enforce the bound: the server cannot know it.
@@ -125,7 +125,7 @@ class ReportColumn:
     def with_default_settings(self) -> "ReportColumn":
         """Same column with the protocol's defaults for undeclared settings.
 
-        Pinned settings must stay the same, whatever the defaults of a later version are.
+        Pinned settings must not change with the defaults of a later version.
         """
         settings = SETTING_KEYS if self.protocol in HASHED_PROTOCOLS else ()
         return replace(self, **{name: getattr(self.mechanism, name) for name in settings})

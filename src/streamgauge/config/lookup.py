@@ -3,7 +3,7 @@
     sensor,room,floor          one row for each key; a column has numbers if all its cells do, else text;
     a17,Kitchen,1              an empty cell is NULL; 007 is text, for numbers do not begin with zeros
 
-Rows are sorted by their keys, whatever their order in the file. So results do not depend on that order. The
+Rows are sorted by their keys, so results do not depend on their order in the file. The
 column `on` need not be declared in [stream.columns]: the lookup declares it, as text.
 """
 

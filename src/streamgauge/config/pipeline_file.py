@@ -3,7 +3,7 @@
     clinic.toml: stream.tick must be a duration such as "5m", got "5 minits"
 
 Promise
-    `read_pipeline` returns a `PipelineFile` or raises `PipelineFileError`, whatever the file contains. It reads
+    `read_pipeline` returns a `PipelineFile` or raises `PipelineFileError`, for any content. It reads
     nothing of the stream, so no error can reveal it. Numbers are exact: floats arrive as decimals.
 
 `streamgauge init` lists its guesses in `confirm` at the top of the file, by key. A person checks each

@@ -198,7 +198,7 @@ _ZONE_PATTERN = re.compile(r"(?!posix|right|localtime)[A-Za-z0-9_+-]+(/[A-Za-z0-
 
 
 def build_instant_rule(zone: str) -> Rule[int]:
-    """Return the rule for an instant, in this zone if it has no offset of its own."""
+    """Return the rule for an instant, in this zone if it has no offset."""
 
     def parse(value: Any) -> int | None:
         moment = _to_datetime(value)

@@ -67,7 +67,7 @@ class WindowSpec(NamedTuple):
 
 
 def parse_window(text: str) -> WindowSpec:
-    """Return the parts of a window; raise ValueError for what is none.
+    """Return the parts of a window; raise ValueError for other values.
 
     >>> parse_window("each")
     WindowSpec(kind='each', setting='window', size=1)
@@ -87,7 +87,7 @@ def parse_window(text: str) -> WindowSpec:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One mechanism's line in a comparison: what it predicts, or why it is out."""
+    """One mechanism's line in a comparison: its prediction, or the reason for its exclusion."""
 
     name: str
     mechanism: LinearMechanism[Any] | None = None

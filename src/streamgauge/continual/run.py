@@ -67,7 +67,7 @@ class ExclusiveState(Generic[S]):
     def _check_process(self) -> None:
         """Reject use in a forked child.
 
-        Call it before the lock, which another thread may have held when the child was forked.
+        Call it before the lock, which another thread may own when the child was forked.
         """
         if self._process != os.getpid():
             raise RunFailedError("run must continue in the process that began it, got a forked child", "forked")
@@ -188,7 +188,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
 
     @property
     def tick(self) -> int:
-        """The number of ticks taken so far."""
+        """The number of ticks so far."""
         with self._locked() as state:
             return int(state.tick)
 

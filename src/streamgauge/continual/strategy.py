@@ -4,7 +4,7 @@ It measures with C and decodes with B. For short streams a mechanism can write b
 enumeration can check its claim. Column t of C is the effect of one event at tick t. Row t of B is the
 combination of measurements that is released at tick t.
 
-Every row of C has noise of its own. `draws` lists the row that each draw protects, in the order in which a run of
+Every row of C has independent noise. `draws` lists the row that each draw protects, in the order in which a run of
 width 1 draws. A plain mechanism draws each row once, a pan-private one twice: once into the register, once at
 the release. So at least one draw protects the data in any one view of the run.
 """
@@ -39,7 +39,7 @@ class Strategy:
 
     @property
     def workload(self) -> Matrix:
-        """A = B C: what the releases would be without noise."""
+        """A = B C: the releases without noise."""
         return self.decode @ self.measure
 
     def column(self, tick: int) -> list[Fraction]:

@@ -16,7 +16,7 @@ Randomised response
     Probabilities are multiples of 2^-32, rounded towards no information.
 
     flip(e)       1/(1 + e^e), rounded up           the sign or bit is flipped
-    keep(e, s)    e^e/(e^e + s - 1), rounded down   the side is kept; else one of the s - 1 others
+    keep(e, s)    e^e/(e^e + s - 1), rounded down   the side is reported; else one of the s - 1 others
 
 Privacy
     In exact arithmetic the two laws of a flipped sign differ by a factor (1 - flip)/flip <= e^e.

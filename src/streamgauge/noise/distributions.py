@@ -165,7 +165,7 @@ class DiscreteGaussian:
         a theta sum shifted by parameter x, divided by the unshifted one. A theta sum is largest unshifted, since
         all its dual terms are positive there.
 
-        Below 1 that bound is far too large. The theta sum is then taken about c, the integer nearest to
+        Below 1 that bound is far too large. The theta sum is then computed about c, the integer nearest to
         parameter |x|. With r = |x| - c/parameter, the exponents j r - j^2/(2 parameter) of its terms c + j
         are never positive. About c = 0 their excess over those of x = 0 is summed, so nothing cancels.
         """

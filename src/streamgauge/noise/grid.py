@@ -50,7 +50,7 @@ class Grid:
     lower: Fraction
     upper: Fraction
     step: Fraction
-    missing: Fraction  # what a missing item counts as; 0, clipped, if not declared
+    missing: Fraction  # value of a missing item; 0, clipped, if not declared
 
     def __init__(self, lower: Number, upper: Number, step: Number = Fraction(1), missing: Number | None = None) -> None:
         for name, value in (("lower", lower), ("upper", upper), ("step", step)):

@@ -62,7 +62,7 @@ class Noise(Protocol):
 def parse_size(size: object) -> int:
     """Return a number of draws as Python's own integer."""
     try:
-        number = -1 if isinstance(size, bool | np.bool_) else index(size)  # type: ignore[arg-type]  # that is what is found out here
+        number = -1 if isinstance(size, bool | np.bool_) else index(size)  # type: ignore[arg-type]  # checked here
     except TypeError:
         number = -1
     if number < 0:
@@ -82,7 +82,7 @@ def sample(law: Law, entropy: Entropy, size: int) -> Ints:
 
 
 class DrawPool:
-    """Ready draws of one law; each leaves once, whatever interrupts whom.
+    """Ready draws of one law; each is returned once, also under interrupts.
 
     The draws before `used_count` have left or are lost. Each change is one store, and the stores come in the order
     in which an interrupt between two of them loses draws and repeats none.

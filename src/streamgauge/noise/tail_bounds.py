@@ -85,7 +85,7 @@ def find_power_of_two(is_enough: Callable[[float], bool], unit: float) -> float:
     return 2.0**high / unit
 
 
-@lru_cache(maxsize=4)  # a width and its inversion ask for the same
+@lru_cache(maxsize=4)  # a width and its inversion need the same
 def find_best_tilt(log_mgf: LogMgf, unit: float, need: float) -> float:
     """Return the l of least (K(l) + need)/l, at which the bound is exp(-need).
 
@@ -196,7 +196,7 @@ class Inversion:
     frequencies: Complex  # s_j
     factors: Complex  # M(s_j)/M(tilt) over period and s_j, or 1 - exp(-s_j) on the integers
     slack: float  # relative to the magnitudes
-    dropped_magnitude: float  # magnitude of what was cut or dropped
+    dropped_magnitude: float  # magnitude of cut or dropped terms
     end: float  # y
     end_tail: float  # bound on P(S + W >= y)
     shift: float  # c w; 0 on the integers

@@ -57,7 +57,7 @@ def log_series(series: Floats, most: float = inf) -> Floats:
     Coefficients beyond `most` are cut there.
     """
     length, first = len(series), float(series[0])
-    found, inner = np.zeros(length), np.zeros(length)  # inner: j times what is found
+    found, inner = np.zeros(length), np.zeros(length)  # inner: j times the result
     found[0], back = log(first), series[::-1].copy()
     for j in range(1, length):
         exact = (float(series[j]) - dot_product(inner[1:j], back[length - j : -1]) / j) / first

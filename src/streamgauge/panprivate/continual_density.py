@@ -127,7 +127,7 @@ class DensityState:
 
     bits: Bytes = field(repr=False)  # noisy: one for each member of the sample
     stretches: Ints  # public: ticks, slots and ones between announced intrusions
-    counter: Any = field(repr=False)  # noisy: what the counter remembers, if there is one
+    counter: Any = field(repr=False)  # noisy: memory of the counter, if there is one
 
     def copy(self) -> "DensityState":
         return DensityState(self.bits.copy(), self.stretches.copy(), deepcopy(self.counter))

@@ -33,7 +33,7 @@ from streamgauge.noise.distributions import DiscreteLaplace
 from streamgauge.noise.tail_bounds import chernoff_width, normal_point
 
 BERRY_ESSEEN_CONSTANT = 0.56
-DEPENDENT_BETA_SHARES = 1 / 4, 1 / 32, 1 / 256, 1 / 4096  # of beta, for what is not independent
+DEPENDENT_BETA_SHARES = 1 / 4, 1 / 32, 1 / 256, 1 / 4096  # share of beta for dependent terms
 OUTWARD_FACTOR = 1 + 1e-9
 MAX_EXPONENT = 500.0  # beyond it e^l overflows soon, and l itself is the bound
 

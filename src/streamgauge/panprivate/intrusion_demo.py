@@ -9,7 +9,7 @@ Counter:
     the memory is read after tick 11        ^                the intruder knows all others
 
 Without pan-privacy the memory has the exact total, and one subtraction reveals Robin. With it, every number that
-Robin is in has noise of its own: a block that was released, or the register of one that is still open. The
+includes Robin has independent noise: a block that was released, or the register of one that is still open. The
 intruder's belief is computed exactly: the log odds are the sum, over these blocks, of
 
     log P(noise = observed - others - 1) - log P(noise = observed - others)
@@ -61,7 +61,7 @@ from streamgauge.privacy import Pure
 
 DEMO_EPSILON = 1
 COUNTER_HORIZON, VISIT_TICK, INTRUSION_TICK = 16, 9, 11
-OTHER_VISITS = np.array([4, 6, 3, 5, 7, 5, 4, 6, 5, 3, 6])  # who came besides, tick by tick: known to the intruder
+OTHER_VISITS = np.array([4, 6, 3, 5, 7, 5, 4, 6, 5, 3, 6])  # other visitors, tick by tick: known to the intruder
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ Privacy
     that depends on the user. Any two such laws differ by a factor of at most e^e pointwise, where e is
     `entry_epsilon`. An announced intrusion shows the entry through a channel whose rows differ by at most e^e.
     Then the entry continues from the shown value alone. A release is a sum over entries under discrete Laplace
-    noise, so that its probability changes by at most e^output_loss, whatever the history of an entry. So the
+    noise, so that its probability changes by at most e^output_loss, for any history of an entry. So the
     joint probability of all observations moves by e^e for the unannounced intrusion, e^e for each announced
     one and e^output_loss for each release. Each factor is conditioned on earlier observations, and bounded by
     the maximum and the minimum over the histories of the entry. (Bits need less noise: see `density`.)
@@ -188,7 +188,7 @@ class TableMechanism(UserClaim, Generic[S, E]):
 
     @abstractmethod
     def release(self, state: S, noise: RandomSource) -> Ints:
-        """Return the released sums over the table, under noise of their own."""
+        """Return the released sums over the table, under independent noise."""
 
     @abstractmethod
     def build_estimate(self, released: Ints, intrusions: int) -> E:

@@ -4,7 +4,7 @@ Every item is judged by itself, so that no user's presence changes the reading o
 number from 0 to universe - 1 of any type (3, 3.0 and NumPy's 3 are one user) is a user. With `hashed` every whole
 number, modulo 2^64, and every text is one. In slots all of these are users but -1, which is an empty one, and with
 it 2^64 - 1. All else is dropped silently. Arrays are overwritten when the piece is done. The batch itself is the
-caller's. A generator is no batch and is rejected, whatever its items.
+caller's. A generator is no batch and is rejected, for any items.
 
 The entry of a user, if any, is fixed by `seed` before the stream begins. No secret and no data take part. The error
 of hashing and sampling is averaged over seeds. So the seed must not be chosen in view of users, nor users in view

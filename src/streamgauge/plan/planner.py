@@ -1,7 +1,7 @@
 """Planner: from a pipeline file to releases that can be run, without data.
 
 It reads declarations only. A planned release has its parts (the statistics and their losses), and the schema of its
-results: the same places at every tick, whatever the data, unless groups are discovered.
+results: the same places at every tick, for all data, unless groups are discovered.
 
 **Mechanism choices.** The mechanism of each part is chosen when the release is planned, and pinned when it is charged.
 
@@ -12,7 +12,7 @@ An open choice, by "auto" or by a name without settings, is that of least predic
 version that plans the release.
 
 Promise
-    A charged part has exactly the counter that it was charged with, whatever would be chosen now. The
+    A charged part has exactly the counter that it was charged with, even if another would be chosen now. The
     settings of a choice are written out, so that nothing is left to be chosen.
 """
 

@@ -87,7 +87,7 @@ def build_request(plan: ReleasePlan, part: CounterPart, output: Output, tick: in
 def find_crowding(plan: ReleasePlan, part: CounterPart) -> tuple[str, ...]:
     """Return a warning if the hash table is too small for the expected values.
 
-    Shared cells have an error of their own, and multiply that of the noise: both count.
+    Shared cells have their own error, and multiply that of the noise: both count.
     """
     cells, tick = getattr(part.statistic, "hash_cells", None), choose_ticks(plan)[-1]
     values, source = build_request(plan, part, part.outputs[0], tick).predict_values()

@@ -28,7 +28,7 @@ def resolve_mechanism(mechanism: str, query: Query) -> str:
 
 
 def find_run_levels(mechanism: str, query: Query) -> tuple[int, ...]:
-    """Return the levels with runs of their own: the finest alone if it answers all."""
+    """Return the levels with separate runs: the finest alone if it answers all."""
     return query.levels[:1] if resolve_mechanism(mechanism, query) == HIERARCHY_MECHANISM else query.levels
 
 

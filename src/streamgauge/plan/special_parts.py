@@ -1,7 +1,7 @@
 """Parts of queries of one fixed form: discovered groups, and columns of reports.
 
 All releases of a column of reports read the same reports, which lost the column's epsilon when they were made.
-So none of them costs anything more, whatever their windows and number.
+So none of them costs anything more, for any windows and number.
 """
 
 from dataclasses import replace

@@ -85,7 +85,7 @@ def follow_by_group(wanted: Ints, start: Ints, most: Ints) -> Ints:
 
 
 def parse_counts(name: str, values: npt.ArrayLike) -> Ints:
-    """floor(value + 1/2), exactly, brought into 0 ... 2^63 - 1; what is not a number is 0."""
+    """floor(value + 1/2), exactly, brought into 0 ... 2^63 - 1; a value that is not a number is 0."""
     array: npt.NDArray[Any] = np.asarray(values)
     if array.dtype.kind == "f":
         return round_floats(array.astype(np.float64))

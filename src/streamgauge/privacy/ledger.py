@@ -17,7 +17,7 @@ Currencies
     Under a pure budget, pure losses add up. Under a zCDP budget rhos add up, and a pure charge counts as
     epsilon^2/2. Under an (epsilon, delta) budget some pure charges add up in epsilon. All others compose
     as zCDP and are converted once. For each unit the ledger uses the best split (proofs in split_bounds.py).
-    (epsilon, delta) charges are rejected, since they imply no rho. A release with a delta of its own, such as
+    (epsilon, delta) charges are rejected, since they imply no rho. A release with its own delta, such as
     thresholds for discovered keys, charges it in addition to its loss. Deltas are not pooled: each unit
     pays for the ticks it touches, and its rho is converted at the remaining delta (split_bounds.py).
 

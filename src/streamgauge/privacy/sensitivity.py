@@ -45,7 +45,7 @@ class Sensitivity:
     def scale(self, factor: int) -> "Sensitivity":
         """Return the sensitivity to `factor` such moves at once.
 
-        They may point in the same direction, or each be in coordinates of its own.
+        They may point in the same direction, or each be in its own coordinates.
         """
         return Sensitivity(self.l1 * factor, self.l2_squared * factor * factor, self.coordinates * factor)
 

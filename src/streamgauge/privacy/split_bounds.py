@@ -146,7 +146,7 @@ def partition_by_delta(slacks: Sequence[LossTerm], unit: Unit, touching: Span) -
 
 ZERO = Fraction(0)
 MAX_EXACT_SPLITS = 3  # sets whose bounds are worked out exactly
-THRESHOLD_COUNT = 3  # none, half and all add up, if both sums are taken over all units
+THRESHOLD_COUNT = 3  # none, half and all add up, if both sums are over all units
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,17 @@
 
 Promise
     Total: measured, a cast from TIMESTAMP to TIMESTAMPTZ at the end of time not only raises but shuts the
-    database. So whatever is not plain text is compared with the declared range before a time zone is applied.
+    database. So every field that is not plain text is compared with the declared range before a time zone is applied.
 
-A field as a file has it, and what it is in SQL as text and as number.
+A field in a file, and its value in SQL as text and as number.
 
-Parquet has columns with types of their own. Texts, numbers, truths, dates and timestamps have values; lists,
-structs, maps, times of day and intervals have none, whatever is in them: they are never read.
+Parquet has typed columns. Texts, numbers, truths, dates and timestamps have values; lists,
+structs, maps, times of day and intervals have none and are never read.
 
 Promise
     Total: a field that has no text or no number is NULL there. Timestamps have a text in years 1 to 9999:
     measured, a cast to text of the least of them not only raises but shuts the database, even in a branch
-    of CASE that is not taken.
+    of CASE that does not apply.
 """
 
 import re
@@ -33,7 +33,7 @@ VALUE_TYPES = re.compile(
 
 @dataclass(frozen=True)
 class RawField:
-    """Text, or a column of Parquet with a type of its own."""
+    """Text, or a typed column of Parquet."""
 
     sql: str
     kind: str = "VARCHAR"
@@ -66,7 +66,7 @@ MISSING_FIELD = RawField("NULL::VARCHAR")  # a declared column that the file doe
 
 
 def find_parquet_columns(names: Sequence[str], kinds: Mapping[str, str]) -> dict[str, RawField]:
-    """The columns of a file that have values, of those that are asked for.
+    """The columns of a file that have values, of the requested ones.
 
     >>> find_parquet_columns(["ts", "tags"], {"ts": "TIMESTAMP", "tags": "VARCHAR[]"})
     {'ts': RawField(sql='"ts"', kind='TIMESTAMP')}
@@ -122,7 +122,7 @@ def to_timestamp(moment: str, timezone: str, time_range: tuple[int, int]) -> str
 
 
 def _local_to_utc(moment: str, timezone: str, time_range: tuple[int, int]) -> str:
-    """From what a clock in the time zone shows to microseconds, near the range; no zone is a day off."""
+    """From local time in the zone to microseconds, near the range; no zone is a day off."""
     if timezone == "UTC":
         return moment
     near = f"{moment} BETWEEN {time_range[0] - DAY_MICROSECONDS} AND {time_range[1] + DAY_MICROSECONDS}"

@@ -18,7 +18,7 @@ Conversion = tuple[Callable[[Any], bool], Callable[[Any], Any]]
 
 
 class ParquetReadError(Exception):
-    """A file of which no more can be read; the text tells nothing of it."""
+    """A file that cannot be read further. The message reveals nothing of its content."""
 
 
 def read_parquet_batches(path: Path, names: Sequence[str], rows: int = BATCH_ROWS) -> Generator[Any, None, None]:

@@ -3,8 +3,8 @@
     {"emoji": "AQB7f0Ay"}        letters of RFC 4648, with + and /, and = at the end where bytes are left over
 
 Promise
-    Total, and each text by itself: what is no report of the size, or is not spelt in the one way that a
-    report is spelt, is told apart and changes no other.
+    Total, and each text separately: a text that is no report of the size, or not in the one spelling that a
+    report has, is marked as invalid and changes no other.
 """
 
 from base64 import b64decode, b64encode

@@ -93,7 +93,7 @@ class ReleaseSchema:
 
     @cached_property
     def fingerprint(self) -> bytes:
-        """Eight bytes that identify the schema, whichever groups were discovered."""
+        """Eight bytes that identify the schema, for any discovered groups."""
         if self.discovered_column is not None:
             named = to_json([self.release, self.measures, self.discovered_column])
             return hashlib.sha256(named.encode()).digest()[:8]

@@ -17,7 +17,7 @@ Standard input
     of the source before its end, so nothing is committed before it. Its fingerprint is a hash of all bytes. A
     second run that continues a stopped one must be given the same bytes.
 
-    Privacy. As for batch files: bounds on users count from the first tick, whichever tick a run continues at. The
+    Privacy. As for batch files: bounds on users count from the first tick, for any tick at which a run resumes. The
     exact sums of all ticks are in memory until the end.
 """
 

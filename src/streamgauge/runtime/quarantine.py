@@ -5,7 +5,7 @@ bounded: at most MAX_RECORDS are inspected, and the first of them that fit into 
 counted only, in the progress of a run.
 
 Privacy
-    It is saved with the same length and at the same moments, whatever its content. An observer of the disk sees both
+    It is saved with the same length and at the same moments, for any content. An observer of the disk sees both
     without a key.
 """
 

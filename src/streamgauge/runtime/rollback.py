@@ -12,7 +12,7 @@ exported. Intrusions into the lost history are recorded too.
 
 Promise
     However often copies are restored, a unit has lost at most the loss in the ledger, if the rollback guard is there.
-    Proof: each history drew under charges that are all in its ledger, and later ticks with draws of its own: a run
+    Proof: each history drew under charges that are all in its ledger, and later ticks with its own draws: a run
     that continues from a copy replaces the saved noise of later ticks first (`redraw_future_noise`), in the commit that
     enters the charges. So losses of histories add up. The guard has the ledger of the last history,
     which by induction has those of all before it (`lost_charges`). If only sinks have traces of another history, its
@@ -158,7 +158,7 @@ def _check_options(
 def _has_output(entry: GuardEntry) -> bool:
     """Return whether a store published a tick, or exported its state before that.
 
-    An unannounced look in its first tick was the one look of the promise. Later states have draws of their own, as
+    An unannounced look in its first tick was the one look of the promise. Later states have their own draws, as
     after `rerandomize`, and tables whose look and releases add up.
     """
     return bool(entry.trace.tick) or any(each.intrusions for each in entry.charges or ())

@@ -1,6 +1,6 @@
 """Open and closed ticks, and tick ranges of releases. Public.
 
-Open and closed ticks depend on the clock only, whatever has arrived.
+Open and closed ticks depend on the clock only, not on the data.
 
 Tick ranges of the active releases depend on the ledger and the pipeline file only:
 

@@ -1,4 +1,4 @@
-"""Announced intrusions into a served run: between two batches, exported beside the file.
+"""Announced intrusions into a served run: between two batches, exported next to the file.
 
     request -> run stops -> noise, copy, noise, ledger entry -> CLINIC.intrusions/NAME -> run resumes
 

@@ -25,7 +25,7 @@ either. An unknown value is empty. Bounds may be `inf`.
     {"release":"fever","tick":7,"start":"...","end":"...","group":{"region":"north"},
      "count":{"value":12.0,"stddev":3.1,"low":6.0,"high":18.0,"reliable":true},"trace":"17:9f86d081884c7d65:3b1c77aa"}
 
-A line is `TickRelease.rows()` as compact JSON, and one physical line whatever the labels are.
+A line is `TickRelease.rows()` as compact JSON, and one physical line for any labels.
 
 **Arrays.** The long form as arrays: a row per tick, measure and place, in the order of CSV files.
 """

@@ -12,7 +12,7 @@ Promise
     (`position`), and a batch with a known key is not read. A key is forgotten when all ticks are closed in which its
     batch can have counted (`build_inbox`): if it is sent again, its events are late. If late events are carried, the
     key is forgotten a day later. The sender of a repeated batch gets the number of records that were accepted the
-    first time (`Ticket.records`). Those count, whatever would be accepted now.
+    first time (`Ticket.records`). Those count, also if fewer would be accepted now.
 
 **Privacy.** Keys and batches are secret, because the sender may have written anything into them. The position has a
 hash of each key, the number of its records and a time. It is encrypted with the state and padded to a power of two.

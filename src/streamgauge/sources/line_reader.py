@@ -6,7 +6,7 @@ dropped, with its position, length and rule. Byte order marks at its beginning a
 feed.
 
 Promise
-    The records are a function of each physical line alone, whatever the chunks: no line can
+    The records are a function of each physical line alone, for any chunks: no line can
     change how another is read. Proof: `_repair_lines` checks line by line. The short cuts (`_is_plain` for a whole
     block, for a hop of lines, for a hop whose CRLF were replaced) accept only what it would accept.
     Memory is bounded: of a line longer than MAX_RECORD_BYTES only the length is stored, and a block ends early when

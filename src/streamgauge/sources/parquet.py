@@ -2,7 +2,7 @@
 
 Each row becomes one object. A batch Parquet file does not need this module: the engine reads it by its path. Both
 read a row alike. Here every value is written as a text that the engine reads as the same value. A time is
-written in the stream's format, whatever its type, and a number as a double.
+written in the stream's format, for any type, and a number as a double.
 
 Promise
     A line is a function of its row. If DuckDB refuses the file for one value, the remaining rows are read

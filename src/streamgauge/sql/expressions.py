@@ -1,7 +1,7 @@
 """Typed expressions: SQL text on which the engine cannot fail, with known bounds.
 
 Promise
-    Whatever the record, `sql` gives NULL or a value of its kind: numbers are finite doubles in `span`,
+    For any record, `sql` gives NULL or a value of its kind: numbers are finite doubles in `span`,
     texts are at most 1024 characters. It cannot raise, loop, read or draw anything, under any setting of
     the engine. Divisors become NULL if they are 0 *before* they divide. Results that could overflow
     become NULL if they are not finite. Proof: by induction, each constructor of this package preserves it.

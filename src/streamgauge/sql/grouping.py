@@ -6,7 +6,7 @@ A group has the finite domain of an expression. Its code is the number of an eve
 given names, or names made from the expression, all different.
 
 Promise
-    Every event has one label or none, whichever labels other events have: a code is a function of the event.
+    Every event has one label or none, for any labels of other events: a code is a function of the event.
     It is always below the number of labels: texts are looked up in an ENUM, numbers put on their grid and
     cut off at its ends.
 

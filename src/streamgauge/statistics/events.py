@@ -7,7 +7,7 @@ Privacy
     The reading of an item must depend on that item alone. Otherwise one event could move all others. So no
     path may depend on the rest of a column. A null among whole numbers does not make floats of them. True
     is 1 and 2.0 is 2 in columns of every type. Text loses the NULs at its end (as NumPy's text does). No
-    item can raise, whatever its class does. If a null changed the type of a column before it came here
+    item can raise, for any class. If a null changed the type of a column before it came here
     (whole numbers that pandas made floats), it is read alike as long as its numbers are below 2^53.
 """
 

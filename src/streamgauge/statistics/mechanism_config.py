@@ -31,7 +31,7 @@ class MechanismConfig:
 
     @classmethod
     def from_mechanism(cls, claim: Mechanism[Any, Any]) -> "MechanismConfig":
-        """Return the mechanism of a claim, with all given settings of its own."""
+        """Return the mechanism of a claim, with all given settings."""
         made: Any = claim
         own = {field.name: getattr(made, field.name) for field in fields(made) if field.name not in DECIDED_SETTINGS}
         return cls.build(type(claim), **{name: value for name, value in own.items() if value is not None})

@@ -180,7 +180,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         return self._release_vector(state, self.statistic.clip_vector(vectors[row]), counts)
 
     def _release_rows(self, state: RunState, vectors: Ints, known: Ints | None) -> Any:
-        """Release piece by piece, so that memory besides the sums stays bounded."""
+        """Release piece by piece, so that memory in addition to the sums stays bounded."""
         piece = max(1, self.CHUNK_PLACES // vectors.shape[1])
         parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
         fed = [state.counter.feed(self._clip_vectors(part)) for part in parts]

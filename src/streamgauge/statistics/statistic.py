@@ -120,10 +120,10 @@ class Statistic(ABC, Generic[R]):
     It has the settings that all statistics share.
     """
 
-    EXACT_MEMORY: ClassVar[str] = ""  # description of exact memory besides the counter's, if any
+    EXACT_MEMORY: ClassVar[str] = ""  # description of exact memory outside the counter, if any
     HAS_MEMORY: ClassVar[bool] = False  # true if increments depend on earlier ticks
     CAN_GROW: ClassVar[bool] = False  # true if the vector gets new places with time
-    NEEDS_VALUES: ClassVar[bool] = True  # true if events have values besides their group
+    NEEDS_VALUES: ClassVar[bool] = True  # true if events have values in addition to their group
     HAS_CHOICE: ClassVar[bool] = True  # true if the planner chooses its counter
     ERROR_GROWS: ClassVar[bool] = True  # true if the error depends on the tick, not on the number of events alone
     CAN_ADAPT: ClassVar[bool] = False  # true if counters that adapt to their data may be used
@@ -198,7 +198,7 @@ class Statistic(ABC, Generic[R]):
         return [to_column("values", values)]
 
     def initial_memory(self, width: int) -> Any:
-        """Return the memory of a new run besides the counter's state."""
+        """Return the memory of a new run without the counter's state."""
         return EmptyMemory()
 
     def vector_size(self, width: int, memory: Any) -> int:

@@ -9,13 +9,13 @@ under a fresh data key.
 as they were at generation g, and nothing older or since removed. Proof: a ciphertext opens under its own key only.
 That key was in the tables of the generations from its writing to its replacement and nowhere else. Each table opens
 under the data key of its generation only. Names, sizes and times of change of the parts are not hidden: callers
-choose them by what is public (`runtime.live`, `quarantine`, `engines.duckdb.user_bounds`).
+choose them by public facts (`runtime.live`, `quarantine`, `engines.duckdb.user_bounds`).
 
 Every key seals one message, so the nonce of AES-256-GCM is a constant. Store, kind, name and generation of a
 ciphertext are authenticated with it, for the table also chain and tick. So no ciphertext can replace another, and
 the public history cannot be rewritten under a state that does not belong to it.
 
-Decrypted bytes are objects of their own, so `overwrite` can remove them from memory.
+Decrypted bytes are separate objects, so `overwrite` can remove them from memory.
 
 **Key slots.** Data keys live in two slots, overwritten in place. Slot g mod 2 has the data key of generation g,
 wrapped by the curator's key. A commit from g to g + 1:
@@ -29,7 +29,7 @@ wrapped by the curator's key. A commit from g to g + 1:
 or the store was opened again, no data key but the newest is in any file.
 Proof: the committed generation is g until step 3 and g + 1 from then on, and nothing else decides which state is
 valid. Slot g is complete until step 4 begins, and slot g + 1 from the end of step 2. So the generation that step 3
-left committed has its key. The slots lie in blocks of their own, so a torn write harms one only. Opening destroys
+left committed has its key. The slots are in separate blocks, so a torn write harms one only. Opening destroys
 the slot that is not of the committed generation, as step 4 does.
 
 A commit that *failed* in step 3 may still be found committed after a crash. So the store refuses further commits
@@ -37,7 +37,7 @@ until it is opened again, which writes to the journal before it destroys a slot.
 
 A writer that cannot read slots can also write them (`SealingKey`). The data key is then wrapped by an X25519
 agreement between an ephemeral key, which is dropped at once, and the public side of the curator's key. So a run
-that has dropped the curator's key cannot decrypt what it wrote. Intermediate keys are overwritten (`memory.wipe`).
+that has dropped the curator's key cannot decrypt its own writes. Intermediate keys are overwritten (`memory.wipe`).
 
 Out of reach: flash that remaps blocks, copy-on-write file systems, snapshots and backups may retain an old slot,
 which the curator's key still opens.

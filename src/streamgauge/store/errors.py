@@ -50,7 +50,7 @@ class StoreNotFoundError(StoreError):
 
 
 class StoreUnwritableError(StoreError):
-    """The disk is full, read-only or failing. What was committed is safe."""
+    """The disk is full, read-only or failing. Committed data is safe."""
 
     def __init__(self, message: str, code: str = "unwritable") -> None:
         super().__init__(message, code)

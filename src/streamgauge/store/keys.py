@@ -130,7 +130,7 @@ def create_key(path: Path, system: FileSystem = SYSTEM) -> Key:
 
 
 def default_key(file: Path) -> str:
-    """Return the default key source: in the curator's home, not beside the store."""
+    """Return the default key source: in the curator's home, not next to the store."""
     return f"file:~/.config/streamgauge/{file.stem}.key"
 
 

@@ -2,7 +2,7 @@
 
     clinic.key                   the key
     clinic.key.guard             {"<identity of a store>": {"tick": 2160, "chain": "...", "spent": [...]}}
-    clinic.streamgauge.guard     the same, beside the store's folder, if the key is no file
+    clinic.streamgauge.guard     the same, next to the store's folder, if the key is no file
 
 The guard has the last tick and chain of each store under the key, and all charges. It is written after a commit and
 before anything of it is published. So it may be behind the store, by the commits that a crash separated from it, but
@@ -13,12 +13,12 @@ that were published. Sinks carry the same trace. The guard of a rotated key poin
 Proof: chains of different histories differ, and every chain that a store ever had is in its history. Of two copies
 that run at once one publishes nothing: a trace is replaced only by a writer that knows it (`concurrent_copy`).
 
-**Promise.** Every charge under which anything was ever published is in the guard, whichever copies were restored, as
+**Promise.** Every charge under which anything was ever published is in the guard, for any restored copies, as
 long as each of them was paid for. Proof: the guard is written before publication, with all charges of that history.
 A store that replaces another first records the charges that it lacks as `lost_charge` (`SessionBuilder`).
 
 A charge is identified by the chain of its entry, which no other history has, and by its place among all charges.
-Columns of reports are not charged here: a device's report is drawn once, whichever store counts it. An announced
+Columns of reports are not charged here: a device's report is drawn once, for all stores. An announced
 intrusion is identified by its chain. Each charge lists the intrusions that its release was exported in.
 """
 
@@ -263,7 +263,7 @@ class GuardEntry:
 
 
 def find_guard_path(key: Key, store: StoreReader) -> Path:
-    """Return the path of the guard: beside the key, or beside the folder if the key is no file."""
+    """Return the path of the guard: next to the key, or next to the folder if the key is no file."""
     path = store.folder.resolve() if key.path is None else key.path.absolute()
     return path.with_name(path.name + ".guard")
 

@@ -3,7 +3,7 @@
     store.db     SQLite: public history in the clear, state parts and head sealed
     store.keys   two key slots, overwritten in place
 
-The slots are no part of the database: its journal would retain what was overwritten.
+The slots are no part of the database: its journal would retain overwritten bytes.
 
 A new store is written under another name and renamed when it is complete. The slots file is locked from before
 that until the backing is closed, so two runs cannot create or write one store.

@@ -3,7 +3,7 @@
 `Store` has the rules of a commit: the order of its steps, keys that die, head, hash chain. Rows and key slots are
 behind `StoreBacking` (SQLite in a folder by default).
 
-**Promise.** A commit is complete or absent, whatever kills it. After it returned, it is on stable storage, and no
+**Promise.** A commit is complete or absent, after any kill. After it returned, it is on stable storage, and no
 earlier state can be decrypted any more from the files and the curator's key. A release and tick has one value
 for ever. A store that is not as it was committed is refused when it is opened (`integrity`).
 Proof: the backing's transaction covers every row. `encryption` shows that the key of the committed state is there,
@@ -221,7 +221,7 @@ class Store(StoreReader):
         self.mark({VISIBLE_MARK: b"%d" % self._head.number})
 
     def mark(self, marks: Mapping[str, bytes]) -> None:
-        """Write marks in a transaction of their own."""
+        """Write marks in a separate transaction."""
         with self._transaction():
             self._write_marks(marks)
             self._uncertain = True

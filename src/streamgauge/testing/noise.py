@@ -120,7 +120,7 @@ class InsecureNoise:
     """Exact draws over a keystream from a seed: repeatable, so no protection.
 
     Draw number i of a kind and scale depends on the seed alone, not on the sizes or order of requests. Every chunk
-    of CHUNK_DRAWS draws of every law has a key of its own.
+    of CHUNK_DRAWS draws of every law has its own key.
 
     >>> one, two = InsecureNoise(5), InsecureNoise(5)
     >>> whole = one.laplace(Fraction(10), 6)
@@ -165,7 +165,7 @@ class InsecureNoise:
 class InsecureStream:
     """Draws of one kind and parameter, in chunks of CHUNK_DRAWS.
 
-    Each chunk has a keystream of its own label and number.
+    Each chunk has a keystream with its own label and number.
     """
 
     label: str

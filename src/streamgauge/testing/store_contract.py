@@ -3,7 +3,7 @@
     def test_my_store(tmp_path):
         check_store(lambda: MyDriver("my://address"), tmp_path)
 
-Each check gets a new folder and a driver of its own, which must have no store yet. Checks fork processes and kill
+Each check gets a new folder and its own driver, which must have no store yet. Checks fork processes and kill
 them, so a driver must not start threads before it opens a store. A broken promise raises `ContractError`.
 """
 

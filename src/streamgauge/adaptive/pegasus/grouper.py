@@ -6,9 +6,9 @@ A group G of n counts with sum S is as uneven as its deviation
 
     dev(G) = |c_1 - S/n| + ... + |c_n - S/n|,        n dev(G) = |n c_1 - S| + ... + |n c_n - S|
 
-A group opens with one tick and a noisy threshold of its own. Each later tick is tested: is the group with it still
+A group opens with one tick and its own noisy threshold. Each later tick is tested: is the group with it still
 even enough? If floor(dev) + noise is below the threshold, the tick joins. If not, the group ends without it, and
-the tick is a group of its own that is closed at once:
+the tick is a separate group that is closed at once:
 
     tick       1   2   3   4   5   6   7
     joins?     -   yes yes NO  -   yes yes        4 ends [1 2 3] and is alone; 5 opens a new group
@@ -40,7 +40,7 @@ Privacy
     clip would send them to opposite ends, and one event would show.
 
 Error
-    None of its own: it only decides where groups begin. Time for each tick is in the sum of the lengths of open
+    None: it only decides where groups begin. Time for each tick is in the sum of the lengths of open
     groups, which are public.
 
 Reference

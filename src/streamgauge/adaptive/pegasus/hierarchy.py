@@ -20,7 +20,7 @@ Privacy
     `max_unit_steps` steps. Public: the hierarchy and the number of ticks. Promise: pure epsilon-DP over the
     whole stream, even if values are chosen in view of past releases.
     Proof: such a step moves one node of each level at most, by 1. A level loses its part of `shares` of the
-    `step_loss`, and the parts add up to 1. Nodes of a level have noise and groups of their own, and a node is
+    `step_loss`, and the parts add up to 1. Nodes of a level have their own noise and groups, and a node is
     read as `Pegasus` reads a column. A node that is not read draws nothing, shows nothing and ends its group,
     which the Grouper's claim allows. The choice of nodes is a function of the releases of levels above. Nodes
     that are not read show less and pay all the same. Adding up reads releases only.

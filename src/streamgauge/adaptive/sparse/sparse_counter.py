@@ -2,14 +2,14 @@
 
 The stream is cut into segments where it moves. A test compares the sum since the last cut with a threshold, both
 under noise. If it fires, the segment ends with that tick, and its sum enters a tree of p-sums over segments. A new
-test begins with the next tick, from 0 and with a threshold noise of its own:
+test begins with the next tick, from 0 and with its own threshold noise:
 
     0 0 1 0 0 2 0 1 | 0 0 0 0 0 0 3 1 | 0 0 1 ..      segments: the noisy sum has passed the threshold
     [   segment 1   ] [   segment 2   ]   open        the release repeats until the next one ends
 
 So noise comes with segments, not with ticks: with few events there are few of either.
 
-The tree is as in `continual.trees.tree`, but each group is at a segment of its own. Level i has blocks of k^i
+The tree is as in `continual.trees.tree`, but each group has its own segment. Level i has blocks of k^i
 segments. A block's p-sum is released under one draw when its last segment ends. The digits of m in base k, the top
 one open, are the numbers of blocks of each level that tile the first m segments. The memory has, for each level,
 the noise in the release at the last multiple of k^i. The index m is the group's own: groups end segments at
@@ -265,7 +265,7 @@ class SparseCounter(AdaptiveMechanism[State]):
     def _run_tests(self, state: State, noise: Noise) -> Bools:
         """Return the groups whose test fires.
 
-        Draws are for all groups at every tick, whatever their sums.
+        Draws are for all groups at every tick, for any sums.
         """
         draws = draw_rows(self.test_noise, noise, self.test_count, len(state.open_sum))
         sums = np.stack([state.open_sum, -state.open_sum][: self.test_count])

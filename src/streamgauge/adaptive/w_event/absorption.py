@@ -4,7 +4,7 @@ Each tick has one part of w. A publication spends its own part and the unspent p
 k - 1 ticks must be skipped, to return the parts that were spent early:
 
     tick     1  2  3  4  5  6  7  8        w = 4
-    parts    1  .  .  3  x  x  .  2        x: nullified, whatever the data; . : data had not moved
+    parts    1  .  .  3  x  x  .  2        x: nullified, for all data; . : data had not moved
 
 It suits data that move at a steady pace: the longer a value lasted, the less noise has the next.
 

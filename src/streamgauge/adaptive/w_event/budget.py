@@ -33,7 +33,7 @@ from streamgauge.continual.validation import check_noise, check_settings
 from streamgauge.noise import DiscreteLaplace, Noise, NoiseSum, Term
 
 MAX_WINDOW_TICKS = 2**20  # a run remembers the budgets of two windows
-BUDGET_BITS = 4  # few budgets, hence few laws of noise: their tables are cached
+BUDGET_BITS = 4  # few budgets, so few laws of noise: their tables are cached
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ Error
     D is at most the noisy distance plus the noise that may have reduced it.
     The decision to publish depends on the noise of the distance. So both kinds of bound share their failure
     probability: with 1 - confidence = beta, 7/8 beta is for the noise of a publication and 1/8 beta for that
-    of the distance. The truth is missed with probability beta at most, whatever the decision.
+    of the distance. The truth is missed with probability beta at most, for either decision.
 
 Reference
     Kellaris, Papadopoulos, Xiao, Papadias: VLDB 2014. Ours: distances are sums, not means, so that they are

@@ -2,7 +2,7 @@
 
 Level i cuts the stream into blocks of k^i items, i < h. A block that ends at tick e has the p-sum
 sum_s a^(e-s) x_s, with a the decay. When tick t completes a block of level i (the largest i for which
-k^i divides t; the top level never ends), that p-sum is released under noise of its own, and
+k^i divides t; the top level never ends), that p-sum is released under independent noise, and
 
     F_t = a^(k^i) F_(t - k^i) + p-sum(t)        decoding, in floats
 
@@ -49,8 +49,8 @@ from streamgauge.privacy import Approx, Loss, Pure, Zcdp
 GRID_BITS = 30
 MAX_BLOCK_ITEMS = 2**17  # items in a block
 POWER_BITS = 128  # binary places in which powers of the decay are computed
-FAINT_WEIGHT = 2.0**-40  # weights below it are taken together
-MAX_DISTINCT_WEIGHTS = 2**14  # weights that a sum of noise tells apart
+FAINT_WEIGHT = 2.0**-40  # weights below it are merged
+MAX_DISTINCT_WEIGHTS = 2**14  # weights that a sum of noise distinguishes
 ROUNDING_ERROR = 2.0**-40  # of floats in decoding, per unit of sum |x|
 
 

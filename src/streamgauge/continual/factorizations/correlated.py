@@ -80,7 +80,7 @@ class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
     @property
     @abstractmethod
     def last_tick(self) -> int:
-        """The T over which norms are taken and rounding is charged."""
+        """The T over which norms are computed and rounding is charged."""
 
     @property
     def decay_factor(self) -> Fraction:

@@ -194,7 +194,7 @@ class NoiseBuffers:
     The fraction is in units of 2^-rate_bits.
     """
 
-    whole: Ints = field(repr=False)  # secret: noise only, which with the releases tells the data
+    whole: Ints = field(repr=False)  # secret: noise only, which together with the releases reveals the data
     rest: Ints = field(repr=False)  # secret: the same
 
     @classmethod

@@ -47,7 +47,7 @@ MAX_REMEMBERED_TICKS = 2**24  # the most ticks that a run stores
 ROUNDING_ERROR = 2.0**-40  # of float64 in decoding, per unit of sum |x|: over a hundred times the largest measured
 MAX_DIRECT_PRODUCTS = 2**19  # products per group below which decoding needs no FFT
 LIMB_BITS = 18  # bits: 2^24 products of two limbs still fit 63 bits
-MAX_SINGLE_WEIGHTS, WEIGHT_RANGES = (256, 128)  # weights that are terms of their own, and ranges that share the rest
+MAX_SINGLE_WEIGHTS, WEIGHT_RANGES = (256, 128)  # weights with separate terms, and ranges that share the rest
 
 Rows = TypeVar("Rows", Ints, Floats)
 

@@ -208,7 +208,7 @@ class Binary(BoundedSettings, DelegatingMechanism):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
-        self.implementation  # noqa: B018 - refuses what the tree refuses
+        self.implementation  # noqa: B018 - rejects the settings that the tree rejects
 
     @property
     def levels(self) -> int:

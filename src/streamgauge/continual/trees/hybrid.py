@@ -79,7 +79,7 @@ class State:
     tick: int
     past_release: Release = field(repr=False)  # noisy: the release at the last end of an epoch
     open_sum: Ints = field(repr=False)  # exact: the open epoch; pan-private: on top of `past_release` and a draw
-    inner: Any = field(repr=False)  # what the inner mechanism remembers of the open epoch
+    inner: Any = field(repr=False)  # memory of the inner mechanism in the open epoch
     past_draws: int  # public: the draws in `past_release`
     open_draws: int  # public: the draws in `open_sum` (pan-private)
 

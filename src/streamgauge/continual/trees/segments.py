@@ -1,6 +1,6 @@
 """Event-level counter: a noisy count, and noise that lives as long as its segment.
 
-The count starts from a draw. Time is cut into segments of 1, 2, 4, .. ticks. Each has a draw of its own,
+The count starts from a draw. Time is cut into segments of 1, 2, 4, .. ticks. Each has its own draw,
 made when it begins and forgotten when it ends. A release adds the draws of all segments around it:
 
     [eta          ][eta           ]      segments of 4

@@ -49,7 +49,7 @@ class State:
     tick: int
     total: Ints = field(repr=False)  # exact: the sum so far
     noises: Ints = field(repr=False)  # secret noise: what each level adds to the release
-    returned_blocks: Ints = field(repr=False)  # secret noise: blocks taken away, to be given back one by one
+    returned_blocks: Ints = field(repr=False)  # secret noise: subtracted blocks, to be added back one by one
     total_noise: Ints = field(repr=False)  # secret noise: what all levels together add
 
 

@@ -1,6 +1,6 @@
 """The k-ary tree of p-sums; Simple II, Two-level and Binary are cases of it.
 
-Level i cuts the stream into blocks of k^i items. A block's p-sum is released, under noise of its own,
+Level i cuts the stream into blocks of k^i items. A block's p-sum is released, under independent noise,
 when its last item arrives. Written in base k, the digits of t are the numbers of blocks of each level that tile
 the first t items. The top digit is open, so that it may exceed k - 1:
 
@@ -30,8 +30,8 @@ Pan-privacy
     Level 0 has a register like all others, and the promise holds for a view at any moment, in the middle of a
     tick too. A run that was lost after its last save may have been read, with items in its registers
     that the save does not have. A run that continues from the save must `rerandomize`: its registers become
-    the last release and fresh draws. So items before are seen under the draws of registers that no longer
-    exist, and under those of p-sums that ended before. Items after are seen only under unseen draws. If blocks
+    the last release and fresh draws. So earlier items are visible under the draws of registers that no longer
+    exist, and under those of p-sums that ended before. Later items are visible only under unseen draws. If blocks
     are cut in two, each item is in one of the halves. So the loss is unchanged.
     The first draw of a register, known together with the register, would show all items since. So draws and
     copies of registers are overwritten when a step ends. With open ticks, many ticks are as many steps.

@@ -1,6 +1,6 @@
 """Two-level counting: a running count from two noisy partial sums per item.
 
-Each item enters a p-sum of its own and the p-sum of its block of B items. The count at tick
+Each item enters its own p-sum and the p-sum of its block of B items. The count at tick
 t = qB + r adds q blocks and r items:
 
     x1 x2 x3 | x4 x5 x6 | x7 x8        B = 3, t = 8

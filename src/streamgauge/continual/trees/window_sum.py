@@ -27,7 +27,7 @@ Pan-privacy
     intrusion adds a draw to every register before the hand-over and after it. With `open_ticks=True` a tick
     may come in parts (`add_partial`). Level 0 has a register too, and the promise holds for a view at any moment.
     A run that continues from the save of one that was lost must `rerandomize`: the register of an open block
-    becomes the sum of its closed tiles, as if released, and a fresh draw. So an item is seen in the lost
+    becomes the sum of its closed tiles, as if released, and a fresh draw. So an item is visible in the lost
     registers or in the new ones, which share no draw (see `streamgauge.continual.trees.tree`). The loss is
     unchanged.
 

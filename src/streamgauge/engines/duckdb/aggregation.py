@@ -89,7 +89,7 @@ class Aggregation:
 
     frames: tuple[Frame, ...]
     values: tuple[GridValue, ...]
-    counters: tuple[str, ...] = ()  # SQL by which records are counted, besides their sums
+    counters: tuple[str, ...] = ()  # SQL that counts records, in addition to their sums
 
     @property
     def sums(self) -> list[str]:

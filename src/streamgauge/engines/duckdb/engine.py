@@ -36,7 +36,7 @@ EMPTY_EVENT_LINE = b"{}\n"  # in CSV too
 class DuckEngine:
     """Engine for some measures of a stream, used by one thread at a time.
 
-    Leaving its `with` block frees its memory.
+    The end of its `with` block frees its memory.
     """
 
     CONNECTION: ClassVar[type[DuckConnection]] = DuckConnection

@@ -9,7 +9,7 @@ Promise
     beyond the header are ignored.
 
 Physical lines
-    One row for each line, whatever its content. The CSV reader is configured for no quotes, no escapes and one column:
+    One row for each line, for any content. The CSV reader is configured for no quotes, no escapes and one column:
     it only cuts at line feeds.
 
     Promise: a clean line (see `streamgauge.records.blocks.Block`) is read unchanged, up to a first byte 0x01. An empty

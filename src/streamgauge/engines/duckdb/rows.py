@@ -24,7 +24,7 @@ Promise
 Columns are total, and depend on one field alone. An infinity is clamped if there are bounds, and NULL otherwise.
 
 **Keyed hashes.** DuckDB computes them. They alone identify users and the values of columns with `hash_cells`.
-Each purpose (a column, the users, the order of records) has a key of its own, made from the secret by HMAC. The
+Each purpose (a column, the users, the order of records) has its own key, derived from the secret by HMAC. The
 hash is SHA-256 of that key followed by the text, truncated. Without the secret an adversary can neither construct
 a collision nor find the user of a hash.
 """

@@ -16,7 +16,7 @@ Privacy
     orders by content, so neither other users nor the order of the file matter. (Records with equal hashes are
     equal, but for a chance of 2^-64, and then either is the user's own.) Bounds apply before any WHERE, across
     groups, and count from the stream's first tick, wherever a run resumes. Records that were dropped before
-    are not events of their users: they are partitions of their own.
+    are not events of their users: they are separate partitions.
 
 All windows have the same partitions, so that events are sorted once, by tick and hash. The rank of an event in its
 tick is its overall rank minus the number of events in earlier ticks.

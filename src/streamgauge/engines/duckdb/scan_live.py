@@ -5,7 +5,7 @@
 
 Promise
     None of this changes an answer, and no event is admitted twice. The bounds of users are applied once to each
-    line, in the order of the source. The result goes with the lines into whatever pieces they are
+    line, in the order of the source. The result stays with the lines in any pieces they are
     cut. Later blocks reuse the reduced load. It changes their duration and nothing else.
 """
 

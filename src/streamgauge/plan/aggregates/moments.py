@@ -1,7 +1,7 @@
 """COUNT, SUM, AVG, VARIANCE and STDDEV: sums of an expression and of its squares.
 
 One summary answers all of one expression. A summary whose expression cannot be NULL also answers COUNT(*).
-A count or a sum that stands alone has a run of its own, which needs less noise.
+A count or a sum that stands alone has a separate run, which needs less noise.
 
     count, sum                 exact: the noise is known, and depends on no data
     mean, variance, stddev     depend on the data: at the expected number of events, or at 1,000, with
@@ -41,7 +41,7 @@ from streamgauge.sql.reader import ExpressionReader
 from streamgauge.statistics import Count, Sum, Summary
 from streamgauge.statistics.moments.moments import MAX_SQUARED_PLACES
 
-KINDS = {  # by name: the kind of the aggregate, which is the column of a summary, and the name of its own column
+KINDS = {  # by name: the kind of the aggregate, which is the column of a summary, and the name of its column
     "sum": ("sum", "sum"),
     "avg": ("mean", "avg"),
     "variance": ("variance", "variance"),
@@ -98,7 +98,7 @@ def _find_count_host(aggregates: Sequence[Aggregate]) -> str | None:
 
 
 def check_moment_adaptive(group: AggregateGroup, release: Release, claim: AdaptiveClaim) -> None:
-    """Allow an adaptive mechanism to count or to add up, each as a run of its own."""
+    """Allow an adaptive mechanism to count or to add up, each as a separate run."""
     if other := [name for kind, name in RATIO_NAMES.items() if kind in group.kinds]:
         raise InvalidReleaseError(f"{' and '.join(other)} cannot use {release.mechanism}: {LEAVE_OUT_HINT}")
     if len(group.kinds) > 1:

@@ -30,7 +30,7 @@ class ErrorPrediction:
     measure: str
     tick: int
     stddev: float  # NaN if it cannot be known before there are data
-    half_width: float  # 95 %; NaN the same, infinite if nothing is certain whatever the data
+    half_width: float  # 95 %; NaN the same, infinite if nothing is certain for all data
     level: float | None = None  # the expected value, if one is expected
     note: str = ""  # its dependence on data
     threshold: float | None = None  # the noisy count above which a discovered group is published

@@ -1,6 +1,6 @@
 """DENSITY, HEAVY_FRACTION and CROPPED_MEAN: tables of users, pan-private.
 
-They need a pan-private pipeline with users as the unit. Each query has a table of its own, but one table answers
+They need a pan-private pipeline with users as the unit. Each query has its own table, but one table answers
 COUNT(DISTINCT user) and DENSITY(user). Users who may share a hash are counted as such. The tables of a release share
 its loss evenly. One part of each share hides who is in the table. Estimates spend the other, one a tick: so the last
 tick must be known.

@@ -4,7 +4,7 @@
 
 Promise
     An ad hoc release is charged before it draws, like any other, and continues as it was charged. It is restored from
-    the pinned block, by `run` and by `serve`, whatever the file has since then. It ends on a command, and never
+    the pinned block, by `run` and by `serve`, also if the file has changed. It ends on a command, and never
     because it is not in the file. Its name is never free again.
 
     The [server] table of the file bounds ad hoc releases by declarations alone: their memory, their work in a round,

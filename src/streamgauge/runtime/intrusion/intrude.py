@@ -5,7 +5,7 @@
 A run that ended without a clean shutdown is rerandomized first (`live.state`).
 
 Privacy
-    The exported state has noise of its own. The state that continues has more, which is never exported. So an
+    The exported state has its own noise. The state that continues has more, which is never exported. So an
     unannounced look, before or after, finds no two states that differ by data alone (see `continual.trees.tree`,
     `continual.trees.window_sum` and `panprivate`). A counter survives any number of intrusions. A table of users
     survives as many as its mechanism reserves, whose loss was charged with it. The next one is refused
@@ -237,7 +237,7 @@ class Intrusion:
         body = {"number": number, "tick": self.store.tick, "releases": names}
         act = LedgerEntry(INTRUSION_KIND, body, time=self.clock.now())
         state = {name: part for run in self.runs for name, part in run.save_state().items()}
-        removed = build_removals(self.state, names)  # no state of another release stays beside the export
+        removed = build_removals(self.state, names)  # no state of another release stays next to the export
         try:
             self.publisher.commit(acts=[act], state={**removed, **state, **CLEAN_SHUTDOWN_STATE})
         finally:

@@ -10,7 +10,7 @@
     column       the loss of devices' reports, for any number of releases that read them; their charge is the column's
 
 An entry is never changed or removed. The ledger that follows from all of them is the same on every machine: the unit
-is the one that was pinned with the stream, whatever the file has now.
+is the one that was pinned with the stream, also if the file has changed.
 """
 
 import json

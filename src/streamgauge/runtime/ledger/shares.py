@@ -1,4 +1,4 @@
-"""Shares of analysts: a part of the budget, in a ledger of their own.
+"""Shares of analysts: a part of the budget, in a separate ledger.
 
 The one ledger of all charges guarantees the promise to everybody in the stream. A share divides among analysts the
 loss that this ledger allows. It is never above the budget, and never frees anything.

@@ -1,7 +1,7 @@
 """Open ticks of a column of reports, which are private already.
 
 Sums of secret events are rewritten completely on every change, to hide their number. The number of reports is
-public, so only new reports are written, in a part of their own. A new part absorbs the part before it if that is at
+public, so only new reports are written, in a separate part. A new part absorbs the part before it if that is at
 most twice as large. So the number of parts, and of writes per report, is logarithmic in the number of reports. Parts
 are cut at MAX_PART_BYTES, and absorbed up to half of it only. The reasons: a store accepts at most 10^9 bytes in one
 value, and a commit should not be much longer than its new reports.

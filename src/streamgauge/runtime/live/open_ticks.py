@@ -340,5 +340,5 @@ class OpenTicks:
 
     @property
     def _report_sums(self) -> dict[str, OpenReports]:
-        """Sums that are written in parts of their own, by the beginning of their names."""
+        """Sums that are written in separate parts, by the beginning of their names."""
         return {f"run/{name}/open/": each for name, each in self._sums.items() if isinstance(each, OpenReports)}

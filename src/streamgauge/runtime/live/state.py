@@ -1,12 +1,12 @@
-"""State of a live run besides its release runs: exact, or pan-private and empty.
+"""State of a live run without its release runs: exact, or pan-private and empty.
 
 Exact state (`ExactMemory`)
     Open ticks, bounds of users, source position and bad records are exact and secret. On disk they are encrypted,
     under keys that the next commit destroys. An observer of the disk without the key sees the time and the length of
-    each written part. So a commit writes the same parts whatever changed, padded.
+    each written part. So a commit writes the same parts at every commit, padded.
 
 Pan-private state (`NoisyMemory`)
-    Nothing is remembered besides the release runs:
+    Nothing but the release runs is remembered:
 
     block -> exact sums -> registers of the open tick, which already have noise -> forgotten
 

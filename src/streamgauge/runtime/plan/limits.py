@@ -83,12 +83,12 @@ def memory_bytes(plan: ReleasePlan) -> int:
 
 
 def saved_bytes(plan: ReleasePlan) -> int:
-    """Return the bytes that a release adds to a commit, whatever has arrived."""
+    """Return the bytes that a release adds to a commit, for any data."""
     return state_bytes(plan) + sum(saved_open_bytes(measure, ticks) for measure, ticks in _list_open_measures(plan))
 
 
 def needed_bytes(plans: Iterable[ReleasePlan]) -> int:
-    """Return the memory of releases at their last tick, whatever has arrived."""
+    """Return the memory of releases at their last tick, for any data."""
     return sum(saved_bytes(plan) + PLACE_BYTES * count_vector_places(plan.parts) for plan in plans)
 
 

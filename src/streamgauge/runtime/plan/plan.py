@@ -102,7 +102,7 @@ class Plan:
     spent: tuple[Loss | None, Loss | None]  # before and after
     remaining: tuple[Loss | Remainder | None, Loss | Remainder | None]
     notes: tuple[str, ...] = field(default=())
-    memory_bytes: int = 0  # of all releases, whatever arrives
+    memory_bytes: int = 0  # of all releases, for any data
     intrusions: IntrusionCount | None = None  # announced intrusions, if they can be survived
     growth: tuple[str, ...] = ()  # their effects on errors
     report_releases: frozenset[str] = frozenset()  # releases of reports, including ended ones

@@ -1,6 +1,6 @@
 """Decoded sizes of an Arrow stream, computed from its metadata before anything is decoded.
 
-A stream of a few hundred bytes can ask for gigabytes: by the lengths that its compressed buffers state, by a
+A stream of a few hundred bytes can request gigabytes: by the lengths that its compressed buffers state, by a
 text or field that its schema refers to a million times, by a number of buffers. pyarrow allocates all of it
 before it looks at a value. It decodes the dictionaries of columns that are not read, too. So each message is
 measured first:
@@ -144,7 +144,7 @@ def measure_batch(batch: FlatBufferTable, body: memoryview, budget: DecodedSize)
 
 
 def measure_schema(schema: FlatBufferTable, budget: DecodedSize) -> None:
-    """Spend the size of all fields and of the metadata beside them."""
+    """Spend the size of all fields and of their metadata."""
     if schema.read_number(0, I16) != LITTLE_ENDIAN:
         raise ValueError("a stream must be little-endian")
     measure_pairs(schema, 2, budget)

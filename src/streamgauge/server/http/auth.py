@@ -119,7 +119,7 @@ def is_always_allowed() -> bool:
 
 @dataclass(frozen=True)
 class Person:
-    """A client: `client` is the key of its limits, `is_allowed` tells if a long reply may continue."""
+    """A client: `client` is the key of its limits, `is_allowed` says if a long reply may continue."""
 
     role: Role
     client: str

@@ -5,7 +5,7 @@
     a reply that stands still      `write_timeout_seconds`
     connections                    the capacity of `limiter`
 
-Bodies that are read have a timeout of their own (`bodies`). Input that is not HTTP gets our own error, as does
+Bodies that are read have a separate timeout (`bodies`). Input that is not HTTP gets our own error, as does
 a head that another parser may read differently.
 
 **Privacy.** The number, times and heads of batches are data. So nothing here counts requests: uvicorn's counter
@@ -49,9 +49,9 @@ from streamgauge.server.http.limits import Networks, to_client_network
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 
 RESERVED_DESCRIPTORS = 320  # descriptors: a reader of the store in each thread of the pool, a burst of AT_ONCE, the run
-MAX_DESCRIPTORS = 2**16  # descriptors, whatever the machine allows
+MAX_DESCRIPTORS = 2**16  # descriptors, also if the machine allows more
 MAX_ACCEPTS = 64  # connections that are accepted before they are counted
-MAX_REQUEST_CONNECTIONS = 1000  # connections beside those that wait for releases
+MAX_REQUEST_CONNECTIONS = 1000  # connections in addition to those that wait for releases
 
 
 class EvictableConnection(Protocol):

@@ -9,7 +9,7 @@
     buffered bodies            in total, of events only: batches on their way into the inbox
 
 **Privacy.** Refusals of readers and analysts depend on readers and analysts, never on the amount that the
-curator sends: bodies of events have a limit of their own.
+curator sends: bodies of events have a separate limit.
 """
 
 import time

@@ -17,7 +17,7 @@ Inline styles are allowed, since plotly needs them.
     allow_reports_from = "anyone"    /api/reports, /api/collection, /client.js
     anonymous = true                 GET of releases, the live stream and the ledger, without a token or a cookie
 
-A browser first asks for permission (OPTIONS). Paths of devices allow all methods of theirs, paths of readers
+A browser first sends a preflight request (OPTIONS). Paths of devices allow all methods of theirs, paths of readers
 allow reads. Cookies are never allowed: a reply to a request with a cookie or a token has no CORS headers.
 
 **Hosts.** Another site can point its own name at this machine (DNS rebinding). Its browser then sends that name
@@ -184,7 +184,7 @@ class CorsMiddleware:
 
 
 def is_anonymous_read(scope: Scope) -> bool:
-    """Return whether a request reads, or asks for permission to, without a token or a cookie."""
+    """Return whether a request reads, or is a preflight for a read, without a token or a cookie."""
     headers, method = Headers(scope=scope), scope["method"]
     wanted = headers.get("access-control-request-method") if method == "OPTIONS" else method
     return wanted in READ_METHODS and not {"authorization", "cookie"} & set(headers)
@@ -227,7 +227,7 @@ class AllowedHosts:
         return self.names is None or not host or local or name in self.names or parse_address(name) is not None
 
     def is_same_host(self, origin: str, host: str) -> bool:
-        """Return whether an origin has the host of the request, whatever its port."""
+        """Return whether an origin has the host of the request, on any port."""
         name = parse_host_name(parse_origin_host(origin))
         return bool(name) and (name == parse_host_name(host) or name in (self.names or ()))
 

@@ -3,9 +3,9 @@
     request > own queue of its client > lane of pages or of downloads > worker > rest
 
 Encoding rows is work in Python, which the run's thread waits for. So the worker does one piece of work at a
-time, whatever the number of requests. After each piece it rests for as long as that took, times REST_FACTOR,
+time, for any number of requests. After each piece it rests for as long as that took, times REST_FACTOR,
 but at most MAX_REST_SECONDS. Each client has at most one piece in each lane, so clients take turns. The lanes
-take turns too: a page waits for at most one block of a download, whatever the number of downloads.
+take turns too: a page waits for at most one block of a download, for any number of downloads.
 
 A client that sends requests faster than the worker reads them is refused new ones when MAX_WAITING are in its
 queue. Without that bound the queue would grow without end, since requests stay in it after a disconnect.

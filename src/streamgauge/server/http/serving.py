@@ -241,7 +241,7 @@ def capture_logs(log: Log) -> Iterator[None]:
     for logger in loggers:
         logger.addHandler(handler)
         logger.propagate = False
-        logger.setLevel(logging.WARNING)  # whatever another server in this process has set
+        logger.setLevel(logging.WARNING)  # also if another server in this process has set it
     try:
         yield
     finally:

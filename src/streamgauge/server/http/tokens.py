@@ -1,4 +1,4 @@
-"""Tokens in a database of their own beside the store (`tokens.db`, mode 0600).
+"""Tokens in a separate database next to the store (`tokens.db`, mode 0600).
 
     sg_reader_…     reads published releases         sg_curator_…    sends events, reads counters
     sg_analyst_…    requests releases, up to a share of the budget
@@ -74,7 +74,7 @@ def compute_digest(secret: str) -> bytes:
 def find_token(
     tokens: Sequence[Token], digest: bytes, compare: Callable[[bytes, bytes], bool] = compare_digest
 ) -> Token | None:
-    """Return the token of a digest. All are compared, whichever matches."""
+    """Return the token of a digest. All are compared, also after a match."""
     found = None
     for token in tokens:
         if compare(token.digest, digest):

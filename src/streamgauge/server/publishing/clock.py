@@ -11,7 +11,7 @@ earlier. If the delay is longer than any commit, they learn nothing.
 **Promise.** A later commit is never published earlier, and a published one stays so, even if the clock is set
 back.
 
-A file beside the store (`PublishCursor`) has the last published commit and its chain, so that a restart takes
+A file next to the store (`PublishCursor`) has the last published commit and its chain, so that a restart takes
 nothing back. A missing file, or one of another history, is harmless: commits are then published as if made at
 the last write to the store, which is later.
 """

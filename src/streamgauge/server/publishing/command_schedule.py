@@ -5,7 +5,7 @@
 
 **Privacy.** To add a release, the run stops, and the duration of that depends on data. So all commands between
 two multiples share a batch, which begins at the later one. Replies and ledger entries become visible at least a
-whole delay after that, whatever the time of the request.
+whole delay after that, for any time of the request.
 
 Proof: the members of a batch, its reply time and its ticks are functions of request times, unless it takes
 longer than the delay. A longer one becomes visible at a later multiple.

@@ -6,7 +6,7 @@ to `last_commit` only: their number, the last tick, its chain. Tests check this 
 depends on data.
 
 Ledger entries never change, so all readers of a store share one copy. Derived values are cached by the number
-of entries, and a ledger extends the ledger before it. So the cost of a ledger is its growth, whatever its
+of entries, and a ledger extends the ledger before it. So the cost of a ledger is its growth, for any
 length and the number of readers. Releases with equal labels share one list. The schemas of the last requested
 releases are cached; a schema exists only for releases with a published charge.
 

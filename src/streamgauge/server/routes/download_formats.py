@@ -1,6 +1,6 @@
 """Forms of a download: CSV in the wide or the long shape, and an Arrow stream.
 
-A form has a header, blocks of rows, and an end. Together they are one file, whatever the blocks are. The
+A form has a header, blocks of rows, and an end. Together they are one file, for any blocks. The
 columns follow from the declared shape and the selected measures. They do not depend on the selected groups,
 nor on the rows of a block.
 """

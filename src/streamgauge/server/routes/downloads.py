@@ -4,7 +4,7 @@
 
 Promise
     A download is the release as it was when the request came. Entries that leave later change no byte of it.
-    Each block is read in a transaction of its own, so no client keeps the store's journal from being emptied.
+    Each block is read in a separate transaction, so no client keeps the store's journal from being emptied.
     Memory is one block for each download: at most `block_cells` numbers, or a part of one tick. Other reads
     wait for one block, so it has at most `block_ticks` ticks, however narrow they are.
 
@@ -107,7 +107,7 @@ class DownloadResponse(Response):
         super().__init__(headers=dict(headers), media_type=media_type)
         del self.headers["content-length"]
         self.blocks, self.worker, self.client = blocks, worker, client
-        self.slot = ExitStack()  # closed at the end, whatever the end is
+        self.slot = ExitStack()  # closed at any end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self.slot:

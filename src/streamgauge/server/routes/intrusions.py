@@ -33,7 +33,7 @@ from streamgauge.server.routes.adhoc import AdHocRoutes
 from streamgauge.server.runner import Runner
 from streamgauge.store.errors import StoreError
 
-FATAL_CODES = {"export_failed", "intrusion_failed"}  # a retry may be another intrusion, so replies ask for none
+FATAL_CODES = {"export_failed", "intrusion_failed"}  # a retry may be another intrusion, so replies request none
 RETRY_CODES = {"no_disk_space", "key_unavailable"}
 
 
@@ -47,7 +47,7 @@ class IntrusionRoutes:
         return [Route("/api/intrusions", require_role(Role.CURATOR, self.announce_intrusion), methods=["POST"])]
 
     async def announce_intrusion(self, request: Request) -> Response:
-        """Run an announced intrusion, and write its export to a new folder beside the file."""
+        """Run an announced intrusion, and write its export to a new folder next to the file."""
         name = parse_folder_name(await read_json_object(request))
         if why := find_stream_refusal(self.runner.file.stream):
             raise HttpError(409, "not_pan_private", why)

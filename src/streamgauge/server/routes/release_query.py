@@ -187,7 +187,7 @@ def is_cached(request: Request, etag: str) -> bool:
 
 
 def build_cache_control(settings: ServerSettings, *, closed: bool) -> str:
-    """Return the cache header. Shared caches may store what anybody may read."""
+    """Return the cache header. Shared caches may store only replies to anonymous readers."""
     who = "public" if settings.anonymous else "private"
     return f"{who}, max-age={YEAR_SECONDS}, immutable" if closed else f"{who}, no-cache"
 

@@ -2,7 +2,7 @@
 
 The listing has the stream, the state of the run, and every release ever charged. It comes from published ledger
 entries. Declarations are those pinned with a charge; titles and descriptions are those of the current file. The
-kind of a measure tells whether its ticks add up.
+kind of a measure says whether its ticks add up.
 
 **Promise.** Unpublished commits change no byte of a reply, nor its headers or status. Replies depend on the
 file, the request and a `PublishedReader` only.

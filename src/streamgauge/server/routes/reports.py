@@ -227,7 +227,7 @@ def _check_count(count: int, most: int) -> None:
         raise HttpError(413, "too_many", f"records of a message must be at most {most}, got more")
 
 
-MAX_RECORD_BYTES = 2**10  # bytes of a message for each record that it may have, beside vectors
+MAX_RECORD_BYTES = 2**10  # bytes of a message for each record that it may have, without vectors
 MALFORMED_RULE, NO_RELEASE_RULE = "no report", "no release"  # the rules by which records are dropped here
 ANONYMOUS_KEY_PATTERN = re.compile(r"[!-~]{22,128}")  # of anonymous devices: 22 letters and digits encode 128 bits
 INBOX_FULL_MESSAGE = "the inbox must have capacity, got too many reports: send the message again"
@@ -368,7 +368,7 @@ class ReportRoutes:
 
 
 def list_public_paths(runner: Runner) -> frozenset[str]:
-    """Return the paths that are open to anybody, by the file."""
+    """Return the paths that are open without a token, by the file."""
     return frozenset(
         {REPORTS_PATH, COLLECTION_PATH, CLIENT_PATH} if runner.file.stream.allow_reports_from == "anyone" else ()
     )

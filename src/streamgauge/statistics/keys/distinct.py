@@ -2,8 +2,8 @@
 
 Users are the whole numbers from 0 below `universe`; others are dropped. Each group counts its own users. The memory
 has one bit for every user and group, exact and secret, set if that user has come. If there are many groups
-and the unit is User, it also has the number of each user's groups. A sketch would need less and tell less. The cost
-is known beforehand, and refused at the start beyond 2**36 bits. (Estimators that survive an
+and the unit is User, it also has the number of each user's groups. A sketch would need less memory but be
+less accurate. The cost is known beforehand, and refused at the start beyond 2**36 bits. (Estimators that survive an
 intrusion are those of `panprivate`. `window="each"` remembers no user, and may be pan-private.)
 
     running     a tick's vector has the users of each group who came for the first time
@@ -16,7 +16,7 @@ Privacy
     n events (Tick, WEvent, both events of a replacement): n such moves one after the other, n in L1 and n^2
     in squared L2. A replacement in its tick: 2, since in one group the tick that both share cancels.
     User: an absent user comes first nowhere. A present one adds +1 at one tick in each of at most `max_groups`
-    groups, whatever the user's events and ticks. Each group is counted by itself, so this is no more
+    groups, for any events and ticks of the user. Each group is counted by itself, so this is no more
     than all of them at the worst-case tick: max_groups in L1 and in squared L2, at one tick. The first
     `max_groups` groups of each user count, which that user's events alone decide.
     For "each": an event moves its group's users of one tick by 1 at most. A User is in at most `max_groups`

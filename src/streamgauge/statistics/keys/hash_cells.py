@@ -225,7 +225,7 @@ def _joint_half_widths(table: HashCells, values: Floats, noise: Complex, confide
     """Return the least h with P(|K + N - E K| > h) <= 1 - confidence, by values.
 
     K is m or n minus a number of coincidences. Those are values that found their cell occupied, or cells that stay
-    empty, whichever is fewer. Both are sums of independent coins (`occupancy`).
+    empty, the smaller of the two. Both are sums of independent coins (`occupancy`).
     """
     mean, variance = table.mean_occupied(values), table.variance(values)
     missing = np.minimum(np.maximum(values - mean, 0.0), table.cells - mean)

@@ -1,7 +1,7 @@
 """Rankings of keys by noisy count, with intervals valid after selection.
 
 Keys of events are text, whole numbers of 64 bits, or bytes. Anything else is dropped.
-Equal keys are one key, whatever the column's type (see `streamgauge.statistics.events`). Each item is read
+Equal keys are one key, for any type of the column (see `streamgauge.statistics.events`). Each item is read
 alone, and none can raise.
 """
 

@@ -5,7 +5,7 @@
 
 Values below `lower` count in the first cell, those not below `upper` in the last. Items that are not numbers are
 dropped. Values and edges are compared as floats, by the same comparison as `x >= 0.3` in a program. So the
-events in a range are exactly those for which its condition is true, on whatever side of 3/10 the
+events in a range are exactly those for which its condition is true, on either side of 3/10 the
 float 0.3 lies.
 
 Ranks, quantiles and extremes are computed from a profile. It has the blocks of a tree (see `value_tree`) of some ticks
