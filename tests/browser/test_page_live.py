@@ -183,6 +183,9 @@ def test_hovering_tells_value_and_error(page):
     if north.get_attribute("aria-pressed") == "false":
         north.click()
     page.wait_for_function(ONE_PLOT)
+    page.wait_for_function(  # the plot stands still while it is pointed at: its line must reach the pointer before
+        f"""() => document.querySelector('[data-release="{FEVERS}"] .plot').data.at(-1).x.length > 5"""
+    )
     box = card(page).locator(".plot").bounding_box()
     page.mouse.move(box["x"] + box["width"] - 40, box["y"] + 90)
     page.mouse.move(box["x"] + box["width"] - 30, box["y"] + 100)
