@@ -51,7 +51,7 @@ def test_two_tabs_at_once_draw_one_report_between_them(fresh, again):
 
 
 def test_a_storage_that_keeps_nothing_hands_out_nothing(client):
-    words = "storage must keep what is written, got one that does not"
+    words = "storage must persist writes, got one that does not"
     for again in ("new client.Repeat()", "new client.ChargeEachReport('9')"):
         for update in ("async (_, change) => { change(null); }", "async () => null"):
             how = f"{{policy: {again}, storage: {{update: {update}}}}}"
@@ -60,7 +60,7 @@ def test_a_storage_that_keeps_nothing_hands_out_nothing(client):
 
 
 BROKEN = {
-    "missing": ("globalThis.indexedDB", "storage must keep what is written, got a platform without indexedDB"),
+    "missing": ("globalThis.indexedDB", "storage must persist writes, got a platform without indexedDB"),
     "denied": ("IDBFactory.prototype.open", "No."),
     "not written": ("IDBObjectStore.prototype.put", "No."),
     "not begun": ("IDBDatabase.prototype.transaction", "No."),
@@ -86,7 +86,7 @@ def test_a_disk_that_is_full_hands_out_nothing(client):
     page = opened(tabs)
     quota = {"origin": SITE.rstrip("/"), "quotaSize": 1}
     tabs.new_cdp_session(page.page).send("Storage.overrideQuotaForOrigin", quota)
-    words = "storage must keep what is written, got QuotaExceededError"
+    words = "storage must persist writes, got QuotaExceededError"
     assert page(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == words
     assert page.stored() == {}
     tabs.close()

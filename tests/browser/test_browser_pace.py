@@ -144,7 +144,7 @@ def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused(fresh):
     act = "client.buildDevice(given[0], 'emoji', {maxLoss: given[1]});"
     for details, agreed in ((collection(), "2"), (collection(most=9), "2"), (collection("charge", 3), "6")):
         assert fresh(SAID % act, [details, agreed]) == []
-    said = "maxLoss must be at least epsilon {}, which the collection asks for, got {}"
+    said = "maxLoss must be at least epsilon {}, which the collection requires, got {}"
     for details, agreed, asks in ((collection(), "199/100", 2), (collection("charge", 3), "5", 6)):
         assert fresh(SAID % act, [details, agreed]) == ["loss_not_agreed", said.format(asks, agreed)]
 
@@ -154,5 +154,5 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
     await client.buildDevice(given[0], 'emoji', {maxLoss: '2', now}).report('a');"""
     for moment in (None, "5"):
         kind, said = fresh(SAID % act, [collection(), moment])
-        assert (kind, said[:33]) == ("Error", "now must tell seconds since 1970,")
+        assert (kind, said[:35]) == ("Error", "now must return seconds since 1970,")
     assert fresh.stored() == {}

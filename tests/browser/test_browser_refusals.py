@@ -55,7 +55,7 @@ def test_seeds_of_words_have_the_bound_that_python_has(client, length, step):
 
 SAID = """const claim = client.parseMechanism(given); const {Device, Repeat, ChargeEachReport} = client;
 try { %s; } catch (error) { return error.message; } return '';"""
-COLLECTION = "settings must be those of a column, as /api/collection tells them, got "
+COLLECTION = "settings must be those of a column, as /api/collection returns them, got "
 
 
 @pytest.mark.parametrize(
@@ -93,11 +93,11 @@ COLLECTION = "settings must be those of a column, as /api/collection tells them,
         ("client.message(claim, [new Uint8Array(3)])", "reports must be Uint8Arrays of 2 bytes each, got Uint8Array"),
         (
             "await new Device(claim, {storage: {async update(_, change) { change('null'); }}}).report('a')",
-            "memory must be what this device wrote, got other text",
+            "memory must be text that this device wrote, got other text",
         ),
         (
             "await new Device(claim, {storage: {async update(_, change) { change('{'); }}}).status()",
-            "memory must be what this device wrote, got other text",
+            "memory must be text that this device wrote, got other text",
         ),
     ],
 )

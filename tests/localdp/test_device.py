@@ -174,7 +174,7 @@ def test_a_clock_that_tells_no_day_is_refused_before_anything_is_charged(day):
     days = iter([7, day, 8])
     device = Device(COIN, TWICE, today=lambda: next(days))
     device.report("A")
-    with pytest.raises(ValueError, match=f"today must tell a number of days, got {day!r}"):
+    with pytest.raises(ValueError, match=f"today must return a number of days, got {day!r}"):
         device.report("A")
     assert device.spent == Pure(1)
     device.report("A")
@@ -361,8 +361,8 @@ def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
             lambda: Device(COIN, persist=5),
             "persist must be a MemoryFile, a function that keeps a memory, or None, got 5",
         ),
-        (lambda: Device(COIN, today=19000), "today must be a function that tells the day, got 19000"),
-        (lambda: Device(COIN, today=None), "today must be a function that tells the day, got None"),
+        (lambda: Device(COIN, today=19000), "today must be a function that returns the day, got 19000"),
+        (lambda: Device(COIN, today=None), "today must be a function that returns the day, got None"),
     ],
 )
 def test_budgets_that_promise_nothing_are_refused(made, words):

@@ -186,7 +186,7 @@ def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):
             for every in (0, -1, "1", float("nan"))
         ),
         ({"start": "now"}, "start must be seconds since 1970, or None, got 'now'"),
-        ({"now": 5}, "now must be a function that tells the time, got 5"),
+        ({"now": 5}, "now must be a function that returns seconds since 1970, got 5"),
     ],
 )
 def test_no_pace_is_refused(settings, words):
@@ -197,7 +197,7 @@ def test_no_pace_is_refused(settings, words):
 @pytest.mark.parametrize("moment", [None, "5", float("nan"), True])
 def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
     device = Device(CLAIM, max_reports=1, now=lambda: moment)
-    with pytest.raises(ValueError, match="now must tell seconds since 1970"):
+    with pytest.raises(ValueError, match="now must return seconds since 1970"):
         device.report("a")
     assert (device.remaining_reports, device.spent) == (1, Pure.zero())
 
@@ -205,8 +205,8 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        (None, "collection must be what /api/collection tells, got another"),
-        ({}, "collection must be what /api/collection tells, got another"),
+        (None, "collection must be as /api/collection returns it, got another"),
+        ({}, "collection must be as /api/collection returns it, got another"),
         ({"columns": {"cat": {}}}, "column must be one of cat, got 'emoji'"),
         (collection("daily"), "on_repeat must be repeat or charge, got 'daily'"),
         *((collection(most=most), "reports_per_user must be a whole number") for most in (0, True, "1", None)),

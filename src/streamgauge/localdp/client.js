@@ -387,7 +387,7 @@ const PROTOCOLS = { CountMeanSketch, HadamardCountMeanSketch, LocalHashing, Rand
 export function parseMechanism(settings) {
   const given = JSON.parse(JSON.stringify(settings) ?? "null");
   if (given?.settings !== undefined && given.protocol === undefined) throw new Error("settings must be those of a column, as column.settings has them, got the column");
-  if (given?.constructor !== Object) throw new Error(`settings must be those of a column, as /api/collection tells them, got ${describe(settings)}`);
+  if (given?.constructor !== Object) throw new Error(`settings must be those of a column, as /api/collection returns them, got ${describe(settings)}`);
   if (!Object.hasOwn(PROTOCOLS, given.protocol)) throw new Error(`protocol must be one of ${Object.keys(PROTOCOLS).join(", ")}, got ${given.protocol}`);
   const Protocol = PROTOCOLS[given.protocol];
   const { protocol, epsilon, chances, fingerprint: print, ...more } = given;
@@ -415,7 +415,7 @@ function checkSpelling({ alphabet, length, step, levels, seed }) {
   if (seed > 2 ** 53 - 1 - levels) throw new Error(`seed must be at most 2**53 - 1 - ${levels} levels, got ${seed}`);
   let ways = 1;
   for (let size = 0; size < step && ways <= 2 ** 16; size += 1) ways = ways * [...alphabet].length + 1;
-  if (ways > 2 ** 16) throw new Error(`step must be such that a prefix goes on in at most 2**16 ways, got ${step}`);
+  if (ways > 2 ** 16) throw new Error(`step must be such that a prefix has at most 2**16 continuations, got ${step}`);
 }
 
 /** A threshold that is off by 1 loses about 4/2^32 more. Logarithms are right to about 1e-15. */
@@ -445,7 +445,7 @@ export function message(claim, reports) {
   return Uint8Array.from([...encodeText("SGR1"), ...unhex(claim.fingerprint), ...reports.flatMap((report) => [...report])]);
 }
 
-// --- A device over time: its reports and its spent loss are in a storage of its own, which is secret ---
+// --- A device: its storage has its reports and its spent loss, and is secret ---
 
 /** Parse a loss above 0, "p" or "p/q". Nothing else is read as a loss. */
 function parseFraction(text, name = "epsilon") {
@@ -505,7 +505,7 @@ export class ChargeEachReport {
 const STORE_NAME = "memories";
 
 function openDatabase() {
-  if (!globalThis.indexedDB) throw new Error("storage must keep what is written, got a platform without indexedDB");
+  if (!globalThis.indexedDB) throw new Error("storage must persist writes, got a platform without indexedDB");
   const request = indexedDB.open("streamgauge", 1);
   request.onupgradeneeded = () => request.result.createObjectStore(STORE_NAME);
   return new Promise((done, failed) => {
@@ -521,7 +521,7 @@ export const disk = {
   async update(name, change) {
     const database = await openDatabase();
     const transaction = database.transaction(STORE_NAME, "readwrite", { durability: "strict" });
-    database.close(); // once the transaction is over
+    database.close(); // after the transaction
     const [store, errors] = [transaction.objectStore(STORE_NAME), []];
     const found = store.get(name);
     found.onsuccess = () => {
@@ -535,12 +535,12 @@ export const disk = {
     };
     await new Promise((done, failed) => {
       transaction.oncomplete = done;
-      transaction.onabort = () => failed(errors[0] ?? new Error(`storage must keep what is written, got ${transaction.error?.name ?? "one that was closed"}`));
+      transaction.onabort = () => failed(errors[0] ?? new Error(`storage must persist writes, got ${transaction.error?.name ?? "one that was closed"}`));
     });
   },
 };
 
-/** A device: repeated reports of items. `name` names the question: one name has one memory, whatever the settings are.
+/** A device: repeated reports of items. `name` names the question: one name has one memory, for all settings.
  * It makes at most `maxReports` reports, repeated ones included, at most one in `intervalSeconds`, and none before
  * `start`, in seconds since 1970. Reports before `start` do not count. null means no bound. */
 export class Device {
@@ -608,7 +608,7 @@ export class Device {
   /** Return a report only after it is stored: a device without its memory would spend the loss again. */
   async #persist(change) {
     const sent = await this.#update((memory) => { const next = change(memory); return [{ report: unhex(next.last_report), key: next.key }, next]; });
-    if (!sent || !(await this.#update(({ spent_epsilon: spent }) => [spent]))) throw new Error("storage must keep what is written, got one that does not");
+    if (!sent || !(await this.#update(({ spent_epsilon: spent }) => [spent]))) throw new Error("storage must persist writes, got one that does not");
     return sent;
   }
 
@@ -639,12 +639,12 @@ function checkPace({ maxReports, intervalSeconds, start, now }) {
   if (maxReports !== null && !isInteger(1, 2 ** 53 - 1)(maxReports)) throw new Error(`maxReports must be a whole number from 1 on, or null, got ${describe(maxReports)}`);
   if (intervalSeconds !== null && !(Number.isFinite(intervalSeconds) && intervalSeconds > 0)) throw new Error(`intervalSeconds must be a number of seconds above 0, or null, got ${describe(intervalSeconds)}`);
   if (start !== null && !Number.isFinite(start)) throw new Error(`start must be seconds since 1970, or null, got ${describe(start)}`);
-  if (typeof now !== "function") throw new Error(`now must be a function that tells the time, got ${describe(now)}`);
+  if (typeof now !== "function") throw new Error(`now must be a function that returns seconds since 1970, got ${describe(now)}`);
 }
 
 function readClock({ now }) {
   const moment = now();
-  if (!Number.isFinite(moment)) throw new Error(`now must tell seconds since 1970, got ${describe(moment)}`);
+  if (!Number.isFinite(moment)) throw new Error(`now must return seconds since 1970, got ${describe(moment)}`);
   return moment;
 }
 
@@ -689,7 +689,7 @@ function parseMemory(text) {
     const numbers = isInteger(1, 2 ** 53 - 1)(memory.reports_sent) && isInteger(0, 2 ** 53 - 1)(memory.open_attempts) && [memory.last_sent_at, memory.first_attempt_at].every(Number.isFinite);
     if (texts && numbers && typeof memory.is_accepted === "boolean") return memory;
   } catch { /* reported below */ }
-  throw new InvalidSaveError("memory must be what this device wrote, got other text");
+  throw new InvalidSaveError("memory must be text that this device wrote, got other text");
 }
 
 /** Return the device of a column of /api/collection: its policy, its most reports, one a tick, from the start on. The
@@ -703,7 +703,7 @@ export function buildDevice(collection, column, { maxLoss, name = column, storag
   const claim = parseMechanism(settings);
   const [numerator, denominator] = parseFraction(claim.epsilon);
   const requested = formatFraction(numerator * BigInt(onRepeat === "charge" ? maxReports : 1), denominator);
-  if (exceeds(parseFraction(requested), parseFraction(maxLoss, "maxLoss"))) throw new CollectionError(`maxLoss must be at least epsilon ${requested}, which the collection asks for, got ${maxLoss}`, "loss_not_agreed");
+  if (exceeds(parseFraction(requested), parseFraction(maxLoss, "maxLoss"))) throw new CollectionError(`maxLoss must be at least epsilon ${requested}, which the collection requires, got ${maxLoss}`, "loss_not_agreed");
   const { tick: intervalSeconds, start } = collection;
   return new Device(claim, { policy: onRepeat === "charge" ? new ChargeEachReport(requested) : new Repeat(), name, storage, maxReports, intervalSeconds, start, now });
 }

@@ -112,7 +112,7 @@ class Frequencies:
         return self.count / max(self.reports, 1)
 
     def interval(self, confidence: float = 0.95) -> tuple[Floats, Floats]:
-        """Return lower and upper ends, cut to what a count can be, from 0 to `reports`.
+        """Return lower and upper ends, clipped to possible counts, from 0 to `reports`.
 
         An end is the least or the largest count that would be estimated as this one is, but for a tail (see
         the module). An estimate may lie outside. Chance is a sum over all reports. It is treated as normal, and

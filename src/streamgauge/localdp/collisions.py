@@ -3,7 +3,7 @@
 An item meets another of f reports in C of k rows, C binomial of chance 1/m, and then has f (C/k - 1/m) m/(m - 1) of
 its reports too many. If one other item has most of the reports that is far from normal: at 64 rows of 256 columns,
 C = 2 is 3.5 standard deviations, and comes in one of 38 items. All that a sketch reveals of the other items is the
-sum of squares of their counts, hence the collisions' share s of the variance. So
+sum of squares of their counts, which gives the collisions' share s of the variance. So
 
     error/stddev = sqrt(1 - s) N + sqrt(s) (C - tk/m)/sqrt(tk/m (1 - 1/m))      C of tk rows
 

@@ -115,7 +115,7 @@ class HeavyHitters(CodedMechanism):
 
     @cached_property
     def sketches(self) -> tuple[HadamardCountMeanSketch, ...]:
-        """One sketch for each level, of a hash family of its own."""
+        """One sketch for each level, with its own hash family."""
         return tuple(
             HadamardCountMeanSketch(self.loss, hashes=self.hashes, width=self.width, seed=self.seed + level)
             for level in range(self.levels)

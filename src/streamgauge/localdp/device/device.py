@@ -160,9 +160,9 @@ class Device(ExclusiveState[DeviceMemory]):
             rule = "a MemoryFile, a function that keeps a memory, or None"
             raise ValueError(f"persist must be {rule}, got {persist!r}")
         if not callable(today):
-            raise ValueError(f"today must be a function that tells the day, got {today!r}")
+            raise ValueError(f"today must be a function that returns the day, got {today!r}")
         if not callable(now):
-            raise ValueError(f"now must be a function that tells the time, got {now!r}")
+            raise ValueError(f"now must be a function that returns seconds since 1970, got {now!r}")
         policy.loss_over_days(mechanism.loss, 1)  # rejects a budget that does not cover a single report
         self.mechanism, self.policy, self.pace = mechanism, policy, Pace(max_reports, interval_seconds, start)
         self._today, self._now, self._noise = today, now, noise
@@ -354,7 +354,7 @@ def build_device(
     if not isinstance(max_loss, Pure):
         raise ValueError(f"max_loss must be Pure, got {max_loss!r}")
     if requested > max_loss:
-        rule = f"at least {requested}, which the collection asks for"
+        rule = f"at least {requested}, which the collection requires"
         raise CollectionError(f"max_loss must be {rule}, got {max_loss}", "loss_not_agreed")
     if repeat not in ("repeat", "charge"):
         raise CollectionError(f"on_repeat must be repeat or charge, got {repeat!r}", "settings")
@@ -368,7 +368,7 @@ def build_device(
 def _find_column(collection: Any, column: str) -> dict[str, Any]:
     columns = collection.get("columns") if isinstance(collection, dict) else None
     if not isinstance(columns, dict):
-        raise CollectionError("collection must be what /api/collection tells, got another", "settings")
+        raise CollectionError("collection must be as /api/collection returns it, got another", "settings")
     if not isinstance(columns.get(column), dict):
         raise CollectionError(f"column must be one of {', '.join(map(str, columns))}, got {column!r}", "settings")
     return dict(columns[column])

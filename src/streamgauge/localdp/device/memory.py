@@ -140,7 +140,7 @@ class MemoryFile:
     def acquire_lock(self) -> FileLock:
         """Return the lock of the file; reject one that another device has."""
         if not self.system.can_lock:
-            instead = "elsewhere give persist= and memory= what one process alone has"
+            instead = "elsewhere pass persist= and memory= that a single process owns"
             raise NotImplementedError(f"memory must be where fcntl locks files ({instead}), got {sys.platform}")
         try:
             return FileLock(self.path.with_name(self.path.name + ".lock"), os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)

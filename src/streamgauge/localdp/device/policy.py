@@ -1,6 +1,6 @@
 """Policies for repeated reports of a device, and the pace of its reports.
 
-    Repeat()                  sends its first report again, whatever the item becomes
+    Repeat()                  sends its first report again, also if the item changes
     ChargeEachReport(total)   draws every report afresh, and pays for each, while the total lasts
     DailyBudget(per_day)      draws afresh and pays, and renews its budget every day: no promise in total
 
@@ -22,7 +22,7 @@ Privacy
 
     A report that is remembered *for each item* loses everything once the item changes. Of the histories AAAA
     and ABAB the first always sends four equal reports, the second two and two, so that a single pair of
-    different reports distinguishes them for certain. Hence Repeat never reads an item again. A change of the
+    different reports distinguishes them for certain. So Repeat never reads an item again. A change of the
     item is not visible.
 
     A refusal depends on the number of reports, on the clock and on public settings, never on an item. A clock
@@ -191,13 +191,13 @@ def is_number(value: Any) -> bool:
 
 def parse_day(day: Any) -> int:
     if not is_number(day):
-        raise ValueError(f"today must tell a number of days, got {day!r}")
+        raise ValueError(f"today must return a number of days, got {day!r}")
     return int(day // 1)
 
 
 def parse_seconds(now: Any) -> float:
     if not is_number(now):
-        raise ValueError(f"now must tell seconds since 1970, got {now!r}")
+        raise ValueError(f"now must return seconds since 1970, got {now!r}")
     return float(now)
 
 

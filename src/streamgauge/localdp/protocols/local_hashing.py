@@ -21,7 +21,7 @@ Error
 
 Reference
     Wang, Blocki, Li, Jha: Locally differentially private protocols for frequency estimation, USENIX Security
-    2017. There every report has a hash of its own, and an estimate takes time for every report. Here the
+    2017. There every report has its own hash, and an estimate takes time for every report. Here the
     number of hashes is fixed and public, and a table is enough.
 """
 

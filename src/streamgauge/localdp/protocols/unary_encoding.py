@@ -8,7 +8,7 @@
 Privacy
     Local, pure epsilon. Proof: two items differ in the law of two bits, whose ratios are (1/2)/flip at most
     and (1 - flip)/(1/2) at most. Their product is at most e^epsilon (`noise.bernoulli.flip_probability`). A
-    device whose item is not on the list has no bit of its own: one of the two ratios alone.
+    device whose item is not on the list has no bit for it: one of the two ratios alone.
 
 Error
     Unbiased; exactly own = (1/4)/g^2 and other = flip (1 - flip)/g^2 with g = 1/2 - flip in the formula of
