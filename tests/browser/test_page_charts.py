@@ -18,7 +18,7 @@ STREAM = page_servers.STREAM | {"tick": "1s", "end": "2026-01-05T00:33:20Z", "co
 NARROW = {"viewport": {"width": 600, "height": 700}}
 DEAF = "window.IntersectionObserver = class { observe() {} };"
 FRAMES = "async () => { for (let i = 0; i < 5; i += 1) await new Promise(requestAnimationFrame); }"
-MESSAGE = "The script that draws charts did not come: the numbers are in the table."
+MESSAGE = "The chart script did not load. The numbers are in the table."
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ USERS = {"user": "plane", "max_events_per_tick": 2, "max_ticks": 3}
 COUNTS = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8"}
 WORDS = {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "epsilon": 1, "delta": 1e-6}
 LEGEND = "#releases .bar > .hint"
-HOLDS = "The line is what was released; the band contains the truth 95 times in 100."
+HOLDS = "The line shows the released values; the band contains the truth 95 times in 100."
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser
             "events beyond that are not counted, and the band does not include that"
         )
         page.locator(LEGEND, has_text="plane").wait_for()
-        assert page.locator(LEGEND).inner_text() == f"The line is what was released; it counts {said}."
+        assert page.locator(LEGEND).inner_text() == f"The line shows the released values; it counts {said}."
         listed = fetch_json(served, "/api/releases")
         assert listed["stream"]["contributions"] == listed["releases"][0]["contributions"] == said
         page.screenshot(path=tmp_path / "users.png")
@@ -76,7 +76,7 @@ def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_
         assert events > 8  # of which each word has as many
         page.locator(".empty", has_text="threshold").wait_for()
         assert page.locator(".empty").inner_text() == (
-            f"No group has passed its threshold yet: a group appears once its noisy count reaches {events} events."
+            f"No group has passed the threshold yet: a group appears once its noisy count reaches {events} events."
         )
         page.screenshot(path=tmp_path / "empty.png")
 

@@ -51,7 +51,7 @@ def send(page, name):
     with page.expect_response("**/api/reports") as answered:
         page.get_by_role("button", name="Send a private report").click()
     assert answered.value.ok
-    page.locator(".road").get_by_text(f"{name}: stays here").wait_for()
+    page.locator(".path").get_by_text(f"{name}: stays here").wait_for()
     (report,) = unpack_message(build_sketch(), answered.value.request.post_data_buffer)
     return report.tobytes(), page.locator("#bytes").inner_text()
 
@@ -81,7 +81,7 @@ def test_a_pick_leaves_as_one_report_and_nothing_goes_out_after_it(page):
     page.get_by_label("cat", exact=True).check()
     assert done.is_disabled()
     page.locator("#poll").evaluate("(form) => form.requestSubmit()")
-    page.locator("#status").get_by_text("Sent before, and not again.").wait_for()
+    page.locator("#status").get_by_text("Sent before, so not sent again.").wait_for()
     assert len(sent) == 1
     assert re.fullmatch("[0-9a-f]{32}", sent[0].headers["batch-key"])
     assert page.locator("#bytes").inner_text() == shown
@@ -111,7 +111,7 @@ def test_the_poll_can_be_read_by_day_and_by_night_and_on_a_phone(page, tmp_path)
 def test_a_device_remembers_that_it_reported_until_it_is_another_one(page):
     page.reload()
     page.locator("#cost").get_by_text("has reported: there is nothing more").wait_for()
-    page.get_by_role("button", name="Be another device").click()
+    page.get_by_role("button", name="Become another device").click()
     page.locator("#cost").get_by_text("drawn once").wait_for()
     assert page.evaluate(KEPT) == {"favourite emoji: devices before": "1"}
     assert page.locator("#signs input").first.evaluate("(input) => input === document.activeElement")

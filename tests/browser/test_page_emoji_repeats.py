@@ -22,9 +22,9 @@ from tests.support.poll_pages import (
     texts,
 )
 
-OTHER = "This device reported to a poll of other settings; it sends nothing here."
-LATE = "No answer came, and it is too late to send it again: it may have arrived, or not."
-TWICE = "sent again, this one might count twice, so it is not."
+OTHER = "This device reported to a poll with other settings, so it sends nothing here."
+LATE = "The server did not respond, and it is too late to send the report again. It may have arrived."
+TWICE = "Later it might count twice, so it is not sent again."
 NOTHING = "Nothing more to send"
 DONE = "Sent: nothing more to send"
 MINUTES = 60
@@ -125,8 +125,8 @@ def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
     lose(page, "fire", arrives=True)
     page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
     page.get_by_role("button", name=AGAIN).click()
-    page.locator("#refused", has_text="did not take it").wait_for()
-    assert texts(page, "status") == ["No answer came: it may have arrived, or not."]
+    page.locator("#refused", has_text="The server rejected the report").wait_for()
+    assert texts(page, "status") == ["The server did not respond: the report may have arrived."]
     change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 10 * MINUTES})
     page.reload()
     assert disabled(page, NOTHING)
@@ -168,7 +168,7 @@ def test_a_page_that_stays_open_takes_its_offer_back_when_the_time_is_over(brows
 def test_what_was_refused_may_go_out_much_later(page):
     page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
     pick(page, "fire")
-    page.locator("#refused", has_text="did not take it").wait_for()
+    page.locator("#refused", has_text="The server rejected the report").wait_for()
     change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 3600 * MINUTES})
     page.unroute("**/api/reports")
     page.reload()
@@ -201,7 +201,7 @@ def test_a_device_that_reported_to_a_poll_of_other_settings_says_so_and_sends_no
         assert disabled(page, NOTHING)
         page.locator("#poll").evaluate("(form) => form.requestSubmit()")
         assert "Nothing yet" not in page.locator("#sent").inner_text()
-        assert "it sends nothing here, and this poll costs it nothing" in page.locator("#cost").inner_text()
+        assert "It sends nothing here, and this poll costs it nothing" in page.locator("#cost").inner_text()
         page.reload()
     page.locator("#sent-body").get_by_text(OTHER).wait_for()
     assert len(posted) == 1
@@ -213,7 +213,7 @@ def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
     report, key = take(page, "fire")
     now = page.evaluate("Date.now() / 1000")
     restart(page, collection(server, later=now + 1 - fetch_json(server, "/api/collection")["start"]))
-    page.locator("#status").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
+    page.locator("#status").get_by_text("Drawn for an earlier poll, not yet sent to this one.").wait_for()
     page.wait_for_timeout(1500)
     again, other = take(page, "cat", SAME)
     assert (again, other != key) == (report, True)
@@ -241,7 +241,7 @@ def test_a_poll_that_changes_under_an_open_page_did_not_take_the_report(page, se
     pick(page, "fire")
     page.locator("#refused").wait_for()
     assert texts(page, "refused", "sent-body") == [
-        "The poll changed before the report arrived, and did not take it.",
+        "The poll changed before the report arrived, so the report was rejected.",
         OTHER,
     ]
     assert disabled(page, NOTHING)
@@ -260,8 +260,8 @@ def test_a_poll_that_is_not_one_to_report_to_is_named_as_what_it_is(page, server
     restart(page, collection(server, **changes))
     page.locator("#without").wait_for()
     said = page.locator("#poll").inner_text()
-    assert said.startswith(f"This poll is not one to report to ({words}")
-    assert said.endswith("so it sends nothing. The crowd is shown all the same.")
+    assert said.startswith(f"This device cannot take part in this poll ({words}")
+    assert said.endswith("so it sends nothing. You can still see the crowd.")
     assert texts(page, "sent-body", "cost") == ["Nothing.", ""]
     restart(page, collection(server))
     take(page, "fire")
@@ -273,7 +273,7 @@ def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, pos
     other = page.context.new_page()
     other.goto(page.url)
     silence(other)
-    other.get_by_role("button", name="Be another device").click()
+    other.get_by_role("button", name="Become another device").click()
     other.locator("#cost").get_by_text("another report costs you").wait_for()
     posted.clear()
     page.get_by_role("button", name=AGAIN).click()
@@ -281,7 +281,7 @@ def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, pos
     assert (list(page.evaluate(KEPT)), disabled(page, FIRST)) == ([BEFORE], False)
     take(other, "cat")
     page.get_by_role("button", name=FIRST).click()
-    page.locator("#status").get_by_text("Sent before, and not again.").wait_for()
+    page.locator("#status").get_by_text("Sent before, so not sent again.").wait_for()
     assert disabled(page, DONE)
     assert posted == []
     other.close()
@@ -292,10 +292,10 @@ def test_another_device_is_counted_once_however_many_pages_ask_for_it(page):
     take(page, "fire")
     other = page.context.new_page()
     other.goto(page.url)
-    other.get_by_role("button", name="Be another device").wait_for()
+    other.get_by_role("button", name="Become another device").wait_for()
     silence(page)
     for each in (page, other):
-        each.get_by_role("button", name="Be another device").click()
+        each.get_by_role("button", name="Become another device").click()
         each.locator("#sent-body").get_by_text("1 report was sent from here before").wait_for()
     other.close()
 
@@ -309,7 +309,7 @@ def test_a_page_learns_by_itself_what_another_one_did(page, posted):
     assert disabled(page, DONE)
     assert texts(page, "status") == ["Sent from this browser before."]
     assert "there is nothing more to send" in page.locator("#cost").inner_text()
-    other.get_by_role("button", name="Be another device").click()
+    other.get_by_role("button", name="Become another device").click()
     page.locator("#sent-body").get_by_text("As another device, nothing yet.").wait_for()
     assert len(posted) == 1
     other.close()
@@ -321,7 +321,7 @@ def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_butto
     change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
     assert not disabled(page, SAME)
-    assert "the same bytes go out to this one, whatever you pick" in page.locator("#cost").inner_text()
+    assert "It sends the same bytes to this one for any pick" in page.locator("#cost").inner_text()
     with page.expect_response("**/api/reports") as answered:
         page.get_by_role("button", name=SAME).click()
     assert sent_in(answered.value.request)[0] == report
@@ -333,7 +333,7 @@ def test_a_certain_refusal_leaves_the_report_to_be_sent_whenever_the_server_take
     error = {"code": "catching_up", "message": "later", "accepted": False}
     page.route("**/api/reports", lambda route: route.fulfill(status=503, json={"error": error}))
     pick(page, "fire")
-    page.locator("#refused", has_text="did not take it").wait_for()
+    page.locator("#refused", has_text="The server rejected the report").wait_for()
     with page.expect_response("**/api/reports"):
         page.get_by_role("button", name=AGAIN).click()
     page.locator("#send:not([aria-busy])").wait_for()

@@ -28,9 +28,9 @@ from tests.support.poll_pages import (
 DENIED = "IDBFactory.prototype.open = () => { throw new DOMException('No.', 'SecurityError') };"
 MISSING = "Object.defineProperty(window, 'indexedDB', {value: undefined});"
 FULL = "IDBObjectStore.prototype.put = () => { throw new DOMException('The store is full.') };"
-NOTHING_KEPT = "This browser keeps nothing for this page, so it sends nothing."
-UNREADABLE = "What this browser keeps for this page cannot be read, so it sends nothing."
-CROWD = "The crowd is shown all the same."
+NOTHING_KEPT = "This browser does not store data for this page, so it sends nothing."
+UNREADABLE = "This browser cannot read its stored data of this page, so it sends nothing."
+CROWD = "You can still see the crowd."
 FAR = """() => sources.at(-1).dispatchEvent(new MessageEvent("release", { data: JSON.stringify(
   { release: "favourites", tick: 1e6, places: [],
     measures: { count: { value: [], low: [], high: [] } } }) }))"""
@@ -60,23 +60,23 @@ def page(browser, server):
 def test_a_report_whose_answer_is_lost_may_have_arrived(page, arrives):
     report, key = lose(page, "fire", arrives=arrives)
     said, shown, status = texts(page, "refused", "bytes", "status")
-    assert said == f"No answer came. {COUNTED}"
-    assert (shown, status) == (report, "No answer came: it may have arrived, or not.")
+    assert said == f"The server did not respond. {COUNTED}"
+    assert (shown, status) == (report, "The server did not respond: the report may have arrived.")
     page.reload()
-    page.locator("#status").get_by_text("No answer came").wait_for()
+    page.locator("#status").get_by_text("The server did not respond").wait_for()
     assert texts(page, "bytes") == [report]
     with page.expect_response("**/api/reports") as answered:
         page.get_by_role("button", name=AGAIN).click()
     assert sent_in(answered.value.request) == (report, key)
-    page.locator("#status").get_by_text("Drawn for your first pick, not answered until now.").wait_for()
+    page.locator("#status").get_by_text("Drawn for your first pick, without a response until now.").wait_for()
     assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
 
 
 def test_a_report_that_goes_out_late_is_said_to_be_of_the_first_pick(page):
     drawn = lose(page, "fire", arrives=False)
     assert take(page, "cat", AGAIN) == drawn
-    assert texts(page, "status") == ["Drawn for your first pick, not answered until now."]
-    assert "cat: stays here, and changed nothing" in page.locator(".road").inner_text()
+    assert texts(page, "status") == ["Drawn for your first pick, without a response until now."]
+    assert "cat: stays here, and the report is unchanged" in page.locator(".path").inner_text()
     assert texts(page, "announcer") == ["The report of your first pick was sent."]
     page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
 
@@ -105,7 +105,7 @@ def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, ser
         page.get_by_label("cat", exact=True).check()
         page.get_by_role("button", name="Sent: nothing more to send").wait_for()
         page.locator("#poll").evaluate("(form) => form.requestSubmit()")
-        page.locator("#status").get_by_text("Sent before, and not again.").wait_for()
+        page.locator("#status").get_by_text("Sent before, so not sent again.").wait_for()
         assert sent == []
 
 
@@ -113,9 +113,9 @@ def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, ser
 @pytest.mark.parametrize(
     ("status", "more", "words"),
     [
-        (429, {}, "The server did not take it: too many."),
-        (503, {"accepted": False}, "The server did not take it: too many."),
-        (503, {}, f"The server says: too many. {COUNTED}"),
+        (429, {}, "The server rejected the report: too many."),
+        (503, {"accepted": False}, "The server rejected the report: too many."),
+        (503, {}, f"The server responded: too many. {COUNTED}"),
     ],
 )
 def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(page, status, more, words):
@@ -126,8 +126,8 @@ def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(p
     assert texts(page, "refused") == [words]
     page.unroute("**/api/reports")
     take(page, "cat", AGAIN)
-    until = "answered" if COUNTED in words else "taken"
-    assert texts(page, "status") == [f"Drawn for your first pick, not {until} until now."]
+    until = "without a response" if COUNTED in words else "rejected"
+    assert texts(page, "status") == [f"Drawn for your first pick, {until} until now."]
 
 
 def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again(page):
@@ -144,7 +144,7 @@ def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing
     report, key = take(page, "fire")
     change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
-    page.locator("#status").get_by_text("Drawn for an earlier poll, and not sent to this one yet.").wait_for()
+    page.locator("#status").get_by_text("Drawn for an earlier poll, not yet sent to this one.").wait_for()
     again, other = take(page, "cat", SAME)
     assert (again, other != key) == (report, True)
     assert texts(page, "status") == ["Drawn for your first pick, in an earlier poll."]
@@ -153,14 +153,14 @@ def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing
 
 def test_another_device_is_shown_that_it_is_the_same_somebody_and_pays_again(page):
     take(page, "fire")
-    page.get_by_role("button", name="Be another device").click()
-    words = "To the server you are another device. You are not: another report costs you ε 2 again."
+    page.get_by_role("button", name="Become another device").click()
+    words = "For the server you are another device. You are the same person: another report costs you ε 2 again."
     for _ in range(2):
         page.locator("#cost").get_by_text(words).wait_for()
         assert "1 report was sent from here before" in page.locator("#sent-body").inner_text()
         page.reload()
     take(page, "cat")
-    page.locator("#cost").get_by_text("with those you sent as other devices, ε 4.").wait_for()
+    page.locator("#cost").get_by_text("Together with the reports of your earlier devices: ε 4.").wait_for()
 
 
 def without(page, words):

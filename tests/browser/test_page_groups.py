@@ -73,7 +73,7 @@ def test_totals_come_first_and_say_what_they_are_of(page):
 
 def test_of_more_groups_than_are_sent_live_those_are_read_that_were_chosen(page):
     codes = card(page, "codes")
-    codes.get_by_text("1,001 groups are more than a chart can show").wait_for()
+    codes.get_by_text("1,001 groups are too many for a chart").wait_for()
     codes.get_by_text("0 of 1,001 groups shown").click()
     codes.get_by_label("Find a group by name").fill("777")
     codes.get_by_label("c0777").check()
@@ -84,6 +84,6 @@ def test_of_more_groups_than_are_sent_live_those_are_read_that_were_chosen(page)
 
 def test_of_users_nothing_comes_back_and_the_timeline_ends_with_the_stream(page):
     budget = page.locator("#budget")
-    assert "What one user can lose in all" in budget.inner_text()
+    assert "The largest total loss of one user" in budget.inner_text()
     assert "\u03c1 0.375" in page.locator("#gauges").inner_text()
     assert budget.locator(".axis").inner_text().split() == ["tick", "1", "tick", "2"]

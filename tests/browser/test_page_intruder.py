@@ -47,7 +47,7 @@ def test_the_intruder_panel_rehearses_a_table_of_patients_as_well(page, tmp_path
     table = panel.get_by_role("button", name="A table of patients")
     table.click()
     panel.get_by_text("one of 300 patients").wait_for()
-    assert panel.get_by_role("group", name="What is seized").locator("[aria-pressed=true]").inner_text() == (
+    assert panel.get_by_role("group", name="Seized memory").locator("[aria-pressed=true]").inner_text() == (
         "A table of patients"
     )
     assert table.evaluate("(button) => button === document.activeElement")

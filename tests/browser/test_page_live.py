@@ -139,7 +139,7 @@ def test_the_truth_is_next_to_what_was_released_and_without_noise_the_same(page,
     page.get_by_label("Show the truth").check()
     page.wait_for_function(
         """() => { const data = document.querySelector('[data-release="fever_by_region"] .plot').data ?? [];
-        return data.some(({name, y}) => name === 'north, the truth' && y.at(-1) !== null); }"""
+        return data.some(({name, y}) => name === 'north, truth' && y.at(-1) !== null); }"""
     )
     shot(page, tmp_path, "truth")
     last = fetch_json(clinic, f"/api/releases/{FEVERS}?shape=columns&last=1")["tick"][-1]
@@ -154,7 +154,7 @@ def test_the_truth_is_next_to_what_was_released_and_without_noise_the_same(page,
 def test_every_view_of_a_running_release_has_bands(page):
     """Differences of running releases have no band that could be drawn: no view shows them."""
     named = card(page).locator(".controls .choice button").all_inner_texts()
-    assert named == ["count", "avg temperature", "Together", "Apart"]
+    assert named == ["count", "avg temperature", "Together", "Separate"]
     for name in named:
         card(page).get_by_role("button", name=name, exact=True).click()
         page.wait_for_function(
@@ -165,7 +165,7 @@ def test_every_view_of_a_running_release_has_bands(page):
 
 @pytest.mark.slow
 def test_groups_are_drawn_together_or_apart_and_hidden_by_their_readings(page, tmp_path):
-    card(page).get_by_role("button", name="Apart").click()
+    card(page).get_by_role("button", name="Separate").click()
     page.wait_for_function(
         """() => document.querySelectorAll('[data-release="fever_by_region"] .subplot').length === 4"""
     )
@@ -199,7 +199,7 @@ def test_hovering_tells_value_and_error(page):
 def test_what_is_pointed_at_stands_still_and_says_so_while_its_table_goes_on(page):
     table = opened_table(page)
     card(page).locator(".drawn").hover()
-    card(page).get_by_text("paused while you point").wait_for()
+    card(page).get_by_text("paused under the pointer").wait_for()
     last = "(plot) => plot.data.at(-1).x.at(-1)"
     drawn = card(page).locator(".plot").evaluate(last)
     wait_for_ticks(page, 2)
@@ -215,7 +215,7 @@ def test_what_is_pointed_at_stands_still_and_says_so_while_its_table_goes_on(pag
     )
     page.set_viewport_size({"width": 1360, "height": 900})
     page.mouse.move(5, 5)
-    card(page).get_by_text("paused while you point").wait_for(state="hidden")
+    card(page).get_by_text("paused under the pointer").wait_for(state="hidden")
 
 
 def test_where_all_groups_are_hidden_the_card_says_so(page):
@@ -286,14 +286,14 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     asking.locator("#gauges", has_text="ε 1.25").wait_for()
     ending = card(asking, "all_visits").get_by_role("button", name="End this release")
     ending.click()
-    asking.get_by_role("button", name="Keep it").click()
+    asking.get_by_role("button", name="Cancel").click()
     assert card(asking, "all_visits").locator(".badge.over").count() == 0
     ending.click()
     shot(asking, tmp_path, "ending")
-    asking.get_by_role("button", name="End it").click()
+    asking.get_by_role("button", name="End release").click()
     card(asking, "all_visits").locator(".badge.over").wait_for()
     asking.wait_for_function("() => document.activeElement.id === 'release-all_visits'")
-    asking.get_by_text("free again from tick").wait_for()
+    asking.get_by_text("available again from tick").wait_for()
     asking.get_by_text("You have ε 1 left").wait_for()
     asking.locator("#gauges", has_text="Left").get_by_text("ε 1", exact=True).first.wait_for()
     assert "ε 1.25" not in asking.locator("#gauges").inner_text()

@@ -39,26 +39,26 @@ def page(tmp_path_factory):
     ],
 )
 def test_an_interval_is_shown_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
-    details = "async (sides) => (await import('/page/numbers.js')).within(...sides)"
+    details = "async (sides) => (await import('/page/numbers.js')).formatInterval(...sides)"
     assert page.evaluate(details, [value, low, high]) == words
 
 
 def test_too_few_to_tell_is_shown_next_to_the_number(page):
-    details = """async () => (await import('/page/cells.js')).cell(
+    details = """async () => (await import('/page/cells.js')).formatCell(
         {value: [2], low: [1], high: [3], reliable: [false]}, 0)"""
-    assert page.evaluate(details) == "2 ± 1 (too few to tell)"
+    assert page.evaluate(details) == "2 ± 1 (noisy count too small)"
 
 
 @pytest.mark.parametrize(
     ("intrusions", "words"),
     [
         (None, ""),
-        ({"total": 0, "remaining": 2}, " 0 announced intrusions so far, 2 left of those reserved."),
-        ({"total": 1, "remaining": None}, " 1 announced intrusion so far, any number can follow."),
+        ({"total": 0, "remaining": 2}, " 0 announced intrusions so far, 2 of the reserved ones left."),
+        ({"total": 1, "remaining": None}, " 1 announced intrusion so far, without a limit."),
     ],
 )
 def test_announced_intrusions_are_shown_next_to_the_budget(page, intrusions, words):
-    details = "async (made) => (await import('/page/budget.js')).lookedAt(made)"
+    details = "async (made) => (await import('/page/budget.js')).intrusionText(made)"
     assert page.evaluate(details, intrusions) == words
 
 
@@ -68,12 +68,12 @@ def test_announced_intrusions_are_shown_next_to_the_budget(page, intrusions, wor
         ({"mode": "streaming", "end": None}, " You have ε 0.5 left."),
         ({"mode": "streaming", "end": "2126-01-05T00:00:00Z"}, " You have ε 0.5 left."),
         ({"mode": "batch", "end": "2026-01-05T00:00:00Z"}, " You have ε 0.5 left."),
-        ({"mode": "streaming", "end": "2026-01-05T00:00:00Z"}, " The stream has ended: no release can begin any more."),
+        ({"mode": "streaming", "end": "2026-01-05T00:00:00Z"}, " The stream has ended, so no release can start."),
     ],
 )
 def test_what_is_left_is_shown_while_it_can_be_spent(page, stream, words):
     details = (
-        "async (stream) => (await import('/page/request_form.js')).leftText({remaining: {epsilon: '1/2'}}, stream)"
+        "async (stream) => (await import('/page/request_form.js')).remainingText({remaining: {epsilon: '1/2'}}, stream)"
     )
     assert page.evaluate(details, stream) == words
 
@@ -81,7 +81,7 @@ def test_what_is_left_is_shown_while_it_can_be_spent(page, stream, words):
 def test_what_is_left_of_a_budget_with_a_delta_is_shown_as_alternatives(page):
     details = (
         "async (remaining) => (await import('/page/request_form.js'))"
-        ".leftText({remaining}, {mode: 'streaming', end: null})"
+        ".remainingText({remaining}, {mode: 'streaming', end: null})"
     )
     assert page.evaluate(details, {"epsilon": "3/4", "rho": "1/100"}) == " You have ε 0.75 or \u03c1 0.01 left."
     assert page.evaluate(details, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
@@ -98,9 +98,9 @@ def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_
 
 def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
     """Twice known, twice not, once known: two shapes, and nothing in between."""
-    details = """async () => { const { bandOf } = await import('/page/chart.js');
+    details = """async () => { const { buildBand } = await import('/page/chart.js');
         const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
-        return bandOf(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
+        return buildBand(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
     found = page.evaluate(details)
     x, y = [1, 2, 2, 1, None, 5, 5, None], [0, 1, 3, 2, None, 4, 6, None]
     assert found == [{"x": x, "y": y, "fill": "toself"}]
@@ -134,9 +134,9 @@ OF_REPORTS = {
 }
 FORM = """async ([stream, sql]) => {
     const {RequestForm} = await import('/page/request_form.js');
-    const requestForm = new RequestForm({done() {}, signIn() {}, say() {}, forbidden() {}});
+    const requestForm = new RequestForm({onRequest() {}, signIn() {}, say() {}, onForbidden() {}});
     const who = {role: 'analyst', name: 'ana', remaining: {epsilon: '0'}};
-    requestForm.know({who, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    requestForm.setContext({user: who, stream, ledger: {file: 'f', budget: {epsilon: '3'}}});
     const form = document.getElementById('ask-form'), first = form.sql.value;
     if (sql) { form.sql.value = sql; form.sql.dispatchEvent(new Event('input')); }
     return {
@@ -163,8 +163,8 @@ def test_of_reports_their_one_form_is_offered_and_no_price_is_requested(page):
 
 POWER = """async (stream) => {
     const {RequestForm} = await import('/page/request_form.js');
-    const requestForm = new RequestForm({done() {}, signIn() {}, say() {}, forbidden() {}});
-    requestForm.know({who: {role: 'analyst', name: 'ana'}, stream, book: {file: 'f', budget: {epsilon: '3'}}});
+    const requestForm = new RequestForm({onRequest() {}, signIn() {}, say() {}, onForbidden() {}});
+    requestForm.setContext({user: {role: 'analyst', name: 'ana'}, stream, ledger: {file: 'f', budget: {epsilon: '3'}}});
     const form = document.getElementById('ask-form'), sent = [], fetched = window.fetch;
     window.fetch = async (path, told) => { sent.push(JSON.parse(told.body)); throw new Error('no server'); };
     const labels = [];
@@ -191,14 +191,17 @@ def test_next_to_reports_what_other_columns_cost_is_requested(page):
     mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
     others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
     assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
-    assert "Requests over vote, body heat cost nothing." in others["hint"]
+    assert "Requests for vote, body heat cost nothing." in others["hint"]
     quoted = page.evaluate(FORM, [mixed, 'SELECT "body heat", COUNT(*) FROM poll GROUP BY "body heat"'])
     assert quoted["price"] is False
 
 
 @pytest.mark.parametrize(
     ("kind", "said", "badges"),
-    [("reports", "sees noise, as the collector does", 0), ("mixed", "Its other columns are in ordinary", 1)],
+    [
+        ("reports", "sees the same noisy reports as the collector, and their number", 0),
+        ("mixed", "The other columns are in ordinary", 1),
+    ],
 )
 def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kind, said, badges):
     def details(route):
@@ -218,8 +221,8 @@ def test_the_plan_and_the_end_of_a_release_of_reports_speak_of_no_price(page):
         const {buildPlan} = await import('/page/plan_view.js'), {Budget} = await import('/page/budget.js');
         const none = {parts: [], alerts: [], errors: []};
         const release = {column: 'vote', loss: {epsilon: '2'}, groups: 2, first_tick: 1, ...none};
-        return [buildPlan({release}).textContent, new Budget().backText(release)];
+        return [buildPlan({release}).textContent, new Budget().refundText(release)];
     }"""
     plan, back = page.evaluate(details)
-    assert "Costsnothing beside the reports of vote" in plan
-    assert back == "It cost nothing: what reports of vote have lost stays lost."
+    assert "Costsnothing more: devices spend the loss of vote" in plan
+    assert back == "It cost nothing. The loss of reports of vote is not returned."

@@ -90,7 +90,7 @@ def test_a_word_that_names_a_table_a_text_or_a_comment_leaves_the_price_in_sight
 def test_what_is_read_off_reports_costs_nothing_and_the_page_says_so_with_its_first_tick(page, served):
     shown, details = requested(page, FREE)
     assert not shown
-    assert "nothing beside the reports of emoji" in details
+    assert "nothing more: devices spend the loss of emoji" in details
     page.get_by_role("button", name="Request it").click()
     granted = page.locator(".answer .granted")
     granted.wait_for()

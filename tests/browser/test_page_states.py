@@ -54,7 +54,7 @@ def state(page):
 
 def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp_path):
     with looking(browser, finished.address, expected=("401",)) as page:
-        page.get_by_role("heading", name="Readers sign in here").wait_for()
+        page.get_by_role("heading", name="Sign in to read").wait_for()
         for section in ("releases", "budget", "ask", "intruder"):
             assert not page.locator(f"#{section}").is_visible()
         assert page.locator(".card:not(.waiting)").count() == 0
@@ -62,7 +62,7 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
         assert not page.locator("#signing-refused").is_visible()
         page.get_by_label("Token").fill("sg_reader_" + "x" * 43)
         page.keyboard.press("Enter")
-        page.get_by_text("not known here").wait_for()
+        page.get_by_text("The token is unknown or was revoked.").wait_for()
         page.screenshot(path=tmp_path / "token refused.png")
         page.keyboard.press("Escape")
         page.wait_for_function("() => document.getElementById('token').value === ''")
@@ -78,7 +78,7 @@ def test_a_token_opens_the_page_is_not_stored_and_labels_are_text_and_signing_ou
         assert reader not in page.evaluate(stored)
         assert page.evaluate("document.cookie") == ""
         page.get_by_text("Your token can only read").wait_for()
-        page.get_by_role("button", name="Apart").click()
+        page.get_by_role("button", name="Separate").click()
         page.wait_for_function("() => document.querySelectorAll('.subplot').length === 2")
         assert page.locator("main img").count() == 0
         assert "<img" in page.locator(".reading").nth(1).inner_text()
@@ -110,7 +110,7 @@ def test_when_a_session_ends_elsewhere_the_page_says_so_and_keeps_what_was_writt
         page.get_by_label("SQL").fill("SELECT COUNT(*) FROM v WHERE g = 'a'")
         page.context.clear_cookies()
         page.get_by_role("button", name="See cost and error").click()
-        page.locator("#banner-text", has_text="Your session has ended: sign in again").wait_for()
+        page.locator("#banner-text", has_text="Your session has ended. Sign in again").wait_for()
         page.locator("#gate").wait_for()
         assert page.locator(".card:not(.waiting)").count() == 0
         sign_in(page, token)
@@ -156,7 +156,7 @@ def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_show
         page.locator("#state[data-state=running]").wait_for()
         page.screenshot(path=tmp_path / "empty.png", full_page=True)
         server.runner.event_buffer.set_state("failed")
-        page.locator("#banner-text", has_text="The run behind this page has failed").wait_for()
+        page.locator("#banner-text", has_text="The run has failed").wait_for()
         assert state(page) == "failed"
         page.screenshot(path=tmp_path / "failed.png")
         server.runner.event_buffer.set_state("running")
@@ -193,5 +193,5 @@ def test_a_server_that_stops_is_shown_and_can_be_tried_again_by_hand(browser, tm
         page.get_by_text("Starts at 2126").wait_for()
         server.stop.set()
         page.locator("#banner-text", has_text="The connection is lost").wait_for()
-        assert page.get_by_role("button", name="Try now").is_visible()
+        assert page.get_by_role("button", name="Reconnect").is_visible()
         assert "connection is lost" in page.locator("#announcer").inner_text()

@@ -15,7 +15,9 @@ from streamgauge.store.keys import create_key
 from tests.support.page_servers import Serving, serving
 
 FIRST, SAME, AGAIN = "Send a private report", "Send the same report", "Send it again"
-COUNTED = "The report may have arrived; sent again within nine minutes, the same bytes are usually counted once."
+COUNTED = (
+    "The report may have arrived. If you send the same bytes again in less than nine minutes, they usually count once."
+)
 FAILED = ("Failed to load resource",)  # what a browser says of requests that a test lets fail
 TICKS = "() => /^Tick [0-9]/.test(document.getElementById('crowd-when').textContent)"
 SOURCES = """
@@ -51,7 +53,7 @@ def take(page: Any, name: str, button: str = FIRST) -> tuple[str, str]:
     with page.expect_response("**/api/reports") as answered:
         pick(page, name, button)
     assert answered.value.ok
-    page.locator(".road").get_by_text(f"{name}: stays here").wait_for()
+    page.locator(".path").get_by_text(f"{name}: stays here").wait_for()
     page.locator("#refused").wait_for(state="hidden")
     assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
     return sent_in(answered.value.request)

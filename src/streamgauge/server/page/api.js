@@ -1,8 +1,8 @@
-// Requests to the server of this page. Refusals are errors with the text of the server.
+// HTTP requests to the server of this page. An error response is thrown as Refusal, with the message of the server.
 
 export class Refusal extends Error {
   constructor(status, error = {}) {
-    super(error.message ?? `the server answered ${status}`);
+    super(error.message ?? `the server returned status ${status}`);
     this.status = status;
     this.code = error.code ?? "";
     this.reasons = error.reasons ?? [];
@@ -11,28 +11,28 @@ export class Refusal extends Error {
 
 export class Unreachable extends Error {}
 
-export async function ask(path, { method = "GET", body } = {}) {
-  const headers = body === undefined ? {} : { "Content-Type": "application/json" };
-  const sent = body === undefined ? undefined : JSON.stringify(body);
-  const unsafe = method !== "GET" && body === undefined ? { "Content-Type": "application/json" } : headers;
-  let answer;
+/** Request JSON. Throws Refusal for an error response, Unreachable if there is none. */
+export async function request(path, { method = "GET", body } = {}) {
+  const headers = method === "GET" && body === undefined ? {} : { "Content-Type": "application/json" };
+  const text = body === undefined ? undefined : JSON.stringify(body);
+  let response;
   try {
-    answer = await fetch(path, { method, headers: unsafe, body: sent, credentials: "same-origin" });
+    response = await fetch(path, { method, headers, body: text, credentials: "same-origin" });
   } catch {
     throw new Unreachable("the server cannot be reached");
   }
-  const told = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refusal(answer.status, told.error);
-  return told;
+  const result = await response.json().catch(() => ({}));
+  if (!response.ok) throw new Refusal(response.status, result.error);
+  return result;
 }
 
-export const post = (path, body) => ask(path, { method: "POST", body });
-export const remove = (path) => ask(path, { method: "DELETE" });
+export const post = (path, body) => request(path, { method: "POST", body });
+export const remove = (path) => request(path, { method: "DELETE" });
 
-/** Read pages to the end, or until `enough` of them were read. */
-export async function* pages(path, enough = 20) {
-  for (let next = path, read = 0; next && read < enough; read += 1) {
-    const page = await ask(next);
+/** Read the pages of a result, at most `maxPages`. */
+export async function* readPages(path, maxPages = 20) {
+  for (let next = path, count = 0; next && count < maxPages; count += 1) {
+    const page = await request(next);
     yield page;
     next = page.next;
   }

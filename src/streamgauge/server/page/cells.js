@@ -1,12 +1,12 @@
 // A released number as text: value, error and reliability.
 
-import { within } from "./numbers.js";
+import { formatInterval } from "./numbers.js";
 
-export const FEW = "too few to tell";
+export const UNRELIABLE = "noisy count too small";
 
-export const isFew = (column, i) => column.reliable[i] === false;
+export const isUnreliable = (column, i) => column.reliable[i] === false;
 
 /** A value of a column with its error. */
-export const amountAt = (column, i) => within(column.value[i], column.low[i], column.high[i]);
+export const formatAmount = (column, i) => formatInterval(column.value[i], column.low[i], column.high[i]);
 
-export const cell = (column, i) => amountAt(column, i) + (isFew(column, i) ? ` (${FEW})` : "");
+export const formatCell = (column, i) => formatAmount(column, i) + (isUnreliable(column, i) ? ` (${UNRELIABLE})` : "");

@@ -1,17 +1,17 @@
-// One measure of a release over time: a line with a 95 % band for each group, in one panel or several.
+// One measure of a release by time: a line with a 95 % band for each group, in one panel or several.
 
-import { cell } from "./cells.js";
-import { cut, escaped } from "./labels.js";
-import { plain } from "./numbers.js";
-import { dashOf, faded, ofGroup, palette } from "./palette.js";
-import { ofNumbers, ofTime } from "./spans.js";
-import { pointedFormat } from "./times.js";
+import { formatCell } from "./cells.js";
+import { truncate, escapeMarkup } from "./labels.js";
+import { formatNumber } from "./numbers.js";
+import { lineDash, withOpacity, groupColour, palette } from "./palette.js";
+import { valueRange, timeRange } from "./spans.js";
+import { hoverTimeFormat } from "./times.js";
 
 const SETTINGS = { displayModeBar: false, responsive: false, scrollZoom: false, doubleClick: "reset" };
 const FONT = '"Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
-const GAP = 0.06; // between columns
-const TITLE = 30; // pixels above a panel
-const HOVERED = 40; // letters of a name
+const COLUMN_GAP = 0.06; // gap between panels, as a share of the width
+const TITLE_PIXELS = 30; // space above a panel for its name
+const MAX_NAME_LETTERS = 40; // letters in the hover text
 
 /** Return whether the chart script is loaded. */
 export const canDraw = () => Boolean(window.Plotly);
@@ -20,56 +20,56 @@ export const canDraw = () => Boolean(window.Plotly);
 export function draw(node, view) {
   const colours = palette();
   const touch = matchMedia("(pointer: coarse)").matches;
-  const traces = view.lines.flatMap((line, i) => tracesOf(line, view.apart ? i + 1 : 1, colours));
-  return window.Plotly.react(node, traces, layout(view, colours, touch), SETTINGS);
+  const traces = view.lines.flatMap((line, i) => buildTraces(line, view.apart ? i + 1 : 1, colours));
+  return window.Plotly.react(node, traces, buildLayout(view, colours, touch), SETTINGS);
 }
 
-export const forget = (node) => window.Plotly?.purge(node);
+export const clearChart = (node) => window.Plotly?.purge(node);
 
-function tracesOf({ name, index, column, truth }, panel, colours) {
-  const colour = ofGroup(colours, index);
+function buildTraces({ name, index, column, truth }, panel, colours) {
+  const colour = groupColour(colours, index);
   const axes = { xaxis: `x${panel > 1 ? panel : ""}`, yaxis: `y${panel > 1 ? panel : ""}` };
-  const still = { ...axes, x: column.time, type: "scatter", mode: "lines", hoverinfo: "skip", showlegend: false };
-  const alone = column.time.length === 1;
+  const common = { ...axes, x: column.time, type: "scatter", mode: "lines", hoverinfo: "skip", showlegend: false };
+  const single = column.time.length === 1;
   const hasBand = column.high.some((high) => high !== null);
-  const band = hasBand ? bandOf(column, still, faded(colour, 0.17)) : [];
-  const label = escaped(cut(name, HOVERED * 6.4));
+  const band = hasBand ? buildBand(column, common, withOpacity(colour, 0.17)) : [];
+  const label = escapeMarkup(truncate(name, MAX_NAME_LETTERS * 6.4));
   const line = {
-    ...axes, x: column.time, y: column.value, name: label, type: "scatter", mode: alone ? "markers" : "lines",
-    line: { color: colour, width: 2, dash: dashOf(index) }, marker: { color: colour, size: 7 },
-    text: column.value.map((_, i) => cell(column, i)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 },
-    ...(alone && hasBand && { error_y: bar(column, colour) }),
+    ...axes, x: column.time, y: column.value, name: label, type: "scatter", mode: single ? "markers" : "lines",
+    line: { color: colour, width: 2, dash: lineDash(index) }, marker: { color: colour, size: 7 },
+    text: column.value.map((_, i) => formatCell(column, i)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 },
+    ...(single && hasBand && { error_y: buildErrorBar(column, colour) }),
   };
-  const real = truth
-    ? [{ ...still, y: truth, name: `${label}, the truth`, mode: alone ? "markers" : "lines", hoverinfo: "all", line: { color: colours.ink, width: 1.4, dash: "dash" },
-      marker: { color: colours.ink, symbol: "line-ew-open", size: 12 }, text: truth.map((value) => plain(value)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 } }]
+  const truthTraces = truth
+    ? [{ ...common, y: truth, name: `${label}, truth`, mode: single ? "markers" : "lines", hoverinfo: "all", line: { color: colours.ink, width: 1.4, dash: "dash" },
+      marker: { color: colours.ink, symbol: "line-ew-open", size: 12 }, text: truth.map((value) => formatNumber(value)), hovertemplate: "%{text}", hoverlabel: { namelength: -1 } }]
     : [];
-  return [...band, line, ...real];
+  return [...band, line, ...truthTraces];
 }
 
-/** Interval of a single tick. */
-/** Ranges with known bounds; the band has gaps elsewhere. */
-export function bandOf(column, still, fillcolor) {
+/** Return the traces of a band, with gaps at ticks without bounds. */
+export function buildBand(column, common, fillcolor) {
   const known = column.high.map((high, i) => high !== null && column.low[i] !== null);
-  if (known.every((is) => is)) {
-    return [{ ...still, y: column.low, line: { width: 0 } }, { ...still, y: column.high, line: { width: 0 }, fill: "tonexty", fillcolor }];
+  if (known.every(Boolean)) {
+    return [{ ...common, y: column.low, line: { width: 0 } }, { ...common, y: column.high, line: { width: 0 }, fill: "tonexty", fillcolor }];
   }
   const [x, y] = [[], []];
-  for (let begin = known.indexOf(true); begin >= 0; begin = known.indexOf(true, begin)) {
-    const gap = known.indexOf(false, begin), end = gap < 0 ? known.length : gap;
-    const [time, low, high] = [column.time, column.low, column.high].map((all) => all.slice(begin, end));
+  for (let start = known.indexOf(true); start >= 0; start = known.indexOf(true, start)) {
+    const gap = known.indexOf(false, start), end = gap < 0 ? known.length : gap;
+    const [time, low, high] = [column.time, column.low, column.high].map((all) => all.slice(start, end));
     x.push(...time, ...time.toReversed(), null);
     y.push(...low, ...high.toReversed(), null);
-    begin = end;
+    start = end;
   }
-  return [{ ...still, x, y, line: { width: 3, color: fillcolor }, fill: "toself", fillcolor }];
+  return [{ ...common, x, y, line: { width: 3, color: fillcolor }, fill: "toself", fillcolor }];
 }
 
-const bar = ({ value, low, high }, color) => ({
+/** Error bar of a single tick. */
+const buildErrorBar = ({ value, low, high }, color) => ({
   type: "data", symmetric: false, array: [high[0] - value[0]], arrayminus: [value[0] - low[0]], color, thickness: 1.6, width: 7,
 });
 
-function layout(view, colours, touch) {
+function buildLayout(view, colours, touch) {
   const axis = {
     gridcolor: colours.rule, zerolinecolor: colours.rule, linecolor: colours.rule, tickfont: { size: 11, color: colours.faint },
     automargin: true, fixedrange: touch,
@@ -81,34 +81,34 @@ function layout(view, colours, touch) {
     dragmode: touch ? false : "zoom", uirevision: view.zoomed, annotations: [],
   };
   const time = {
-    ...axis, type: "date", showgrid: false, nticks: view.width < 480 ? 3 : 6, tickangle: 0, showspikes: false, hoverformat: pointedFormat(view.tick),
-    range: ofTime(view.lines, view.tick), title: { text: "UTC", font: { size: 11, color: colours.faint } },
+    ...axis, type: "date", showgrid: false, nticks: view.width < 480 ? 3 : 6, tickangle: 0, showspikes: false, hoverformat: hoverTimeFormat(view.tick),
+    range: timeRange(view.lines, view.tick), title: { text: "UTC", font: { size: 11, color: colours.faint } },
   };
-  const number = { ...axis, nticks: 5, separatethousands: true, range: ofNumbers(view.lines) };
+  const number = { ...axis, nticks: 5, separatethousands: true, range: valueRange(view.lines) };
   if (!view.apart) return { ...base, xaxis: time, yaxis: number };
-  return { ...base, ...panels(view, colours, time, number, base.annotations) };
+  return { ...base, ...buildPanels(view, colours, time, number, base.annotations) };
 }
 
 /** A grid of panels with the same axes. */
-function panels({ lines, columns, height, width }, colours, time, number, annotations) {
+function buildPanels({ lines, columns, height, width }, colours, time, number, annotations) {
   const rows = Math.ceil(lines.length / columns);
   const axes = {};
   lines.forEach((line, i) => {
     const end = i ? i + 1 : "";
-    const x = domain(i % columns, columns, GAP);
-    const y = domain(rows - 1 - Math.floor(i / columns), rows, TITLE / height);
+    const x = domain(i % columns, columns, COLUMN_GAP);
+    const y = domain(rows - 1 - Math.floor(i / columns), rows, TITLE_PIXELS / height);
     const [first, lowest] = [i % columns === 0, i >= lines.length - columns];
     axes[`xaxis${end}`] = { ...time, domain: x, anchor: `y${end}`, nticks: 3, showticklabels: lowest, ...(!lowest && { title: undefined }), ...(i && { matches: "x" }) };
     axes[`yaxis${end}`] = { ...number, domain: y, anchor: `x${end}`, nticks: 3, showticklabels: first, ...(i && { matches: "y" }) };
     annotations.push({
-      text: escaped(cut(line.name, (width - 50) * (x[1] - x[0]))), showarrow: false, xref: "paper", yref: "paper", x: x[0], y: y[1], xanchor: "left", yanchor: "bottom",
-      font: { size: 12, color: ofGroup(colours, line.index) },
+      text: escapeMarkup(truncate(line.name, (width - 50) * (x[1] - x[0]))), showarrow: false, xref: "paper", yref: "paper", x: x[0], y: y[1], xanchor: "left", yanchor: "bottom",
+      font: { size: 12, color: groupColour(colours, line.index) },
     });
   });
   return axes;
 }
 
-const domain = (i, of, gap) => {
-  const size = (1 - gap * (of - 1)) / of;
+const domain = (i, count, gap) => {
+  const size = (1 - gap * (count - 1)) / count;
   return [i * (size + gap), Math.min(1, i * (size + gap) + size)];
 };

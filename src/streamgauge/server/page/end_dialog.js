@@ -1,21 +1,21 @@
-// Confirmation before the end of a release, which cannot be undone. Focus then moves to the heading of the release.
+// Dialog that confirms the end of a release, which cannot be undone. Focus then moves to the heading of the release.
 
 import { remove } from "./api.js";
 import { byId } from "./dom.js";
 
 export class EndDialog {
-  /** ended(name), refused(name, refusal). */
-  constructor({ ended, refused }) {
-    Object.assign(this, { ended, refused });
+  /** onEnd(name): the release was ended; onRefusal(name, refusal): it was not. */
+  constructor({ onEnd, onRefusal }) {
+    Object.assign(this, { onEnd, onRefusal });
     byId("ending-leave").addEventListener("click", () => byId("ending").close());
     byId("ending-form").addEventListener("submit", (event) => { event.preventDefault(); this.#end(); });
     byId("ending").addEventListener("close", () => this.heading?.focus());
   }
 
-  ask({ name, title }, heading, backText) {
+  open({ name, title }, heading, refundText) {
     Object.assign(this, { name, heading });
     byId("ending-title").textContent = `End ${title || name}?`;
-    byId("ending-words").textContent = `No more ticks of it are released, and it can only return as a new request. ${backText}`;
+    byId("ending-words").textContent = `It publishes no more ticks. You cannot undo this: only a new request can start it again. ${refundText}`;
     byId("ending").showModal();
     byId("ending-leave").focus();
   }
@@ -26,10 +26,10 @@ export class EndDialog {
     try {
       await remove(`/api/releases/${encodeURIComponent(this.name)}`);
       byId("ending").close();
-      await this.ended(this.name);
+      await this.onEnd(this.name);
     } catch (refusal) {
       byId("ending").close();
-      this.refused(this.name, refusal);
+      this.onRefusal(this.name, refusal);
     } finally {
       button.removeAttribute("aria-busy");
     }

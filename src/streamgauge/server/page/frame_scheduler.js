@@ -1,30 +1,30 @@
-// Scheduler of redraws: one frame for all changes, with a pause after each so that slow machines stay responsive.
-// Choices of the user are drawn at once.
+// Scheduler of redraws. It draws all changes in one frame, then pauses so that slow machines stay responsive. Actions of
+// the user are drawn immediately.
 
-const REST = 3; // pause as a multiple of the drawing time
+const PAUSE_FACTOR = 3; // pause as a multiple of the drawing time
 
 export class FrameScheduler {
   constructor(draw) {
-    Object.assign(this, { draw, waits: false, rested: 0, timer: 0 });
+    Object.assign(this, { draw, pending: false, nextTime: 0, timer: 0 });
   }
 
-  ask({ atOnce = false } = {}) {
-    if (this.waits && !(atOnce && this.timer)) return;
-    this.waits = true;
+  schedule({ immediate = false } = {}) {
+    if (this.pending && !(immediate && this.timer)) return;
+    this.pending = true;
     clearTimeout(this.timer);
-    const rest = atOnce ? 0 : this.rested - performance.now();
-    if (rest > 0) this.timer = setTimeout(() => this.#frame(), rest);
+    const delay = immediate ? 0 : this.nextTime - performance.now();
+    if (delay > 0) this.timer = setTimeout(() => this.#frame(), delay);
     else this.#frame();
   }
 
   #frame() {
     this.timer = 0;
     requestAnimationFrame(() => {
-      this.waits = false;
-      const begun = performance.now();
+      this.pending = false;
+      const start = performance.now();
       this.draw();
-      const ended = performance.now();
-      this.rested = ended + REST * (ended - begun);
+      const end = performance.now();
+      this.nextTime = end + PAUSE_FACTOR * (end - start);
     });
   }
 }

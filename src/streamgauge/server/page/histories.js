@@ -1,48 +1,48 @@
 // The history of a release, read in pages; for wide releases only the chosen groups.
 
-import { pages } from "./api.js";
-import { everyNth, ROOM } from "./tick_sampling.js";
+import { readPages } from "./api.js";
+import { everyNth, MAX_TICKS } from "./tick_sampling.js";
 
-const ROWS = 10_000; // of a page
-const PAGES = 10; // at most, of one release
-const NEWEST = 60; // ticks without gaps: the rows of the table
-export const WIDEST = 1000; // groups that the live stream sends
+const PAGE_ROWS = 10_000; // rows of a page
+const MAX_PAGES = 10; // pages of one release
+const TABLE_TICKS = 60; // newest ticks, read without gaps for the table
+export const MAX_LIVE_GROUPS = 1000; // groups that the live stream sends
 
-export const isWide = (release) => (release.places ?? 0) > WIDEST;
+export const isWide = (release) => (release.places ?? 0) > MAX_LIVE_GROUPS;
 
-/** Maximum number of requested ticks. */
-export const roomFor = (release, places = release.places) => Math.max(2, Math.floor((ROWS * PAGES) / Math.max(1, places ?? 1)));
+/** Return the largest number of ticks that is requested. */
+export const maxTicks = (release, places = release.places) => Math.max(2, Math.floor((PAGE_ROWS * MAX_PAGES) / Math.max(1, places ?? 1)));
 
-const address = ({ name }, ...parts) => `/api/releases/${encodeURIComponent(name)}?shape=columns&${parts.filter(Boolean).join("&")}`;
+const buildUrl = ({ name }, ...parts) => `/api/releases/${encodeURIComponent(name)}?shape=columns&${parts.filter(Boolean).join("&")}`;
 
-/** Step between the ticks that are read and drawn. */
-export const stepFor = (release, ticks) => everyNth(ticks, isWide(release) ? ROOM : Math.min(ROOM, roomFor(release)));
+/** Return the step between the ticks that are read and drawn. */
+export const tickStep = (release, ticks) => everyNth(ticks, isWide(release) ? MAX_TICKS : Math.min(MAX_TICKS, maxTicks(release)));
 
-/** Read ticks {from, to} with a step, or the newest ones, into a series; for the chosen groups or all. */
-export async function read(series, { from, to, step = 1, last, places = null }) {
+/** Read ticks {from, to} with a step, or the `last` ones, into a series. `places` are the groups, null for all. */
+export async function readHistory(series, { from, to, step = 1, last, places = null }) {
   const { release } = series;
-  const spans = from ? stepped(from, to, step) : [`last=${Math.min(last, roomFor(release, places?.length))}`];
-  for (const groups of filters(release, places)) {
+  const spans = from ? buildSpans(from, to, step) : [`last=${Math.min(last, maxTicks(release, places?.length))}`];
+  for (const groups of buildFilters(release, places)) {
     for (const ticks of spans) {
-      for await (const page of pages(address(release, ticks, groups), PAGES)) series.addColumns(page);
+      for await (const page of readPages(buildUrl(release, ticks, groups), MAX_PAGES)) series.addColumns(page);
     }
   }
 }
 
-/** The ticks that a step divides, and the newest. */
-function stepped(from, to, step) {
+/** Return the query strings for the ticks that the step divides, and for the newest ticks. */
+function buildSpans(from, to, step) {
   if (step === 1) return [`from=${from}&to=${to}`];
   const first = Math.ceil(from / step) * step;
-  return [...(first <= to ? [`from=${first}&to=${to}&step=${step}`] : []), `from=${Math.max(from, to - NEWEST)}&to=${to}`];
+  return [...(first <= to ? [`from=${first}&to=${to}&step=${step}`] : []), `from=${Math.max(from, to - TABLE_TICKS)}&to=${to}`];
 }
 
-/** Read all groups, without their numbers. */
+/** Read the names of all groups, without values. */
 export async function readNames(series) {
-  for await (const page of pages(address(series.release, "last=1", `measure=${encodeURIComponent(series.release.measures[0])}`), PAGES)) series.know(page.places);
+  for await (const page of readPages(buildUrl(series.release, "last=1", `measure=${encodeURIComponent(series.release.measures[0])}`), MAX_PAGES)) series.addPlaces(page.places);
 }
 
-/** One filter for all chosen groups if there is one column, else one for each group. */
-function filters({ groups }, places) {
+/** Return one filter for all groups if there is one group column, else one filter per group. */
+function buildFilters({ groups }, places) {
   if (places === null) return [""];
   const each = places.map((place) => Object.entries(place).map(([column, label]) => `group=${encodeURIComponent(`${column}:${label}`)}`).join("&"));
   return groups.length === 1 && each.length ? [each.join("&")] : each;

@@ -1,11 +1,11 @@
 // Labels for charts. Charts interpret some markup, so labels are escaped.
 
-const WIDTH = 6.4; // pixels of a letter, about
+const LETTER_PIXELS = 6.4; // approximate width of a letter
 
-export const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+export const escapeMarkup = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 
 /** Shorten a label to a width. */
-export function cut(text, pixels) {
-  const letters = Math.max(4, Math.floor(pixels / WIDTH));
+export function truncate(text, pixels) {
+  const letters = Math.max(4, Math.floor(pixels / LETTER_PIXELS));
   return text.length > letters ? `${text.slice(0, letters - 1).trimEnd()}…` : text;
 }

@@ -1,16 +1,16 @@
-// The live stream while the page is open. After a break it continues after the last received id, so no event is lost or
-// repeated. The wait between attempts doubles up to eight seconds.
+// The live event stream. After an interruption it resumes after the last received id, so that no event is lost or
+// repeated. The wait between attempts doubles, up to eight seconds.
 
-const FIRST_WAIT = 500;
-const LONGEST_WAIT = 8000;
+const MIN_WAIT_MS = 500;
+const MAX_WAIT_MS = 8000;
 const EVENTS = ["release", "reset", "ledger", "status"];
 
 export class Live {
-  /** hear: {release, reset, ledger, status, opened, lost}, each a function. */
-  constructor(hear) {
-    this.hear = hear;
+  /** callbacks: functions {release, reset, ledger, status, opened, lost}. */
+  constructor(callbacks) {
+    this.callbacks = callbacks;
     this.last = "";
-    this.wait = FIRST_WAIT;
+    this.wait = MIN_WAIT_MS;
     this.source = null;
     this.timer = 0;
   }
@@ -21,11 +21,11 @@ export class Live {
     const source = new EventSource(`/api/live${after}`);
     this.source = source;
     source.addEventListener("open", () => {
-      this.wait = FIRST_WAIT;
-      this.hear.opened();
+      this.wait = MIN_WAIT_MS;
+      this.callbacks.opened();
     });
-    source.addEventListener("error", () => this.#again());
-    for (const name of EVENTS) source.addEventListener(name, (event) => this.#tell(name, event));
+    source.addEventListener("error", () => this.#retry());
+    for (const name of EVENTS) source.addEventListener(name, (event) => this.#dispatch(name, event));
   }
 
   stop() {
@@ -34,21 +34,21 @@ export class Live {
     this.source = null;
   }
 
-  /** Forget the last id, which belongs to another history. */
-  forget() {
+  /** Clear the last id, which belongs to another history. */
+  clear() {
     this.last = "";
   }
 
-  #tell(name, event) {
+  #dispatch(name, event) {
     if (event.lastEventId) this.last = event.lastEventId;
-    this.hear[name](event.data ? JSON.parse(event.data) : null);
+    this.callbacks[name](event.data ? JSON.parse(event.data) : null);
   }
 
-  /** Retry. The browser's own retry ends at the first reply that is not a stream. */
-  #again() {
+  /** Retry. The browser alone stops at the first response that is not a stream. */
+  #retry() {
     this.stop();
-    this.hear.lost();
+    this.callbacks.lost();
     this.timer = setTimeout(() => this.start(), this.wait);
-    this.wait = Math.min(LONGEST_WAIT, 2 * this.wait);
+    this.wait = Math.min(MAX_WAIT_MS, 2 * this.wait);
   }
 }

@@ -1,4 +1,4 @@
-// The page: it opens the live stream first and reads history after that, so that no tick is lost between.
+// The page. It opens the live stream before it reads history, so that no tick is missed between the two.
 
 import { RequestForm } from "./request_form.js";
 import { Budget } from "./budget.js";
@@ -6,123 +6,123 @@ import { byId, show } from "./dom.js";
 import { EndDialog } from "./end_dialog.js";
 import { IntruderPanel } from "./intruder.js";
 import { Live } from "./live.js";
-import { whole } from "./numbers.js";
+import { formatInteger } from "./numbers.js";
 import { Releases } from "./releases.js";
 import { Session } from "./session.js";
 import { Status } from "./status.js";
-import { duration } from "./times.js";
+import { formatDuration } from "./times.js";
 
-const OVER = "Your session has ended: sign in again.";
+const SESSION_ENDED = "Your session has ended. Sign in again.";
 
 const status = new Status(() => live.start());
-const session = new Session({ changed: enter, ended: () => { status.note("session", OVER); status.say(OVER); } });
+const session = new Session({ changed: enter, ended: () => { status.note("session", SESSION_ENDED); status.say(SESSION_ENDED); } });
 const budget = new Budget();
 const intruder = new IntruderPanel();
-const ending = new EndDialog({ ended, refused: goesOn });
-const releases = new Releases({ mayEnd, end: (release, heading) => ending.ask(release, heading, budget.backText(release)) });
-const requestForm = new RequestForm({ done: reload, signIn: () => session.open(), say: (text) => status.say(text), forbidden: reload });
-const live = new Live({ opened: reload, lost, release, reset, ledger: reload, status: stated });
+const endDialog = new EndDialog({ onEnd: ended, onRefusal: endRefused });
+const releases = new Releases({ mayEnd, end: (release, title) => endDialog.open(release, title, budget.refundText(release)) });
+const requestForm = new RequestForm({ onRequest: reload, signIn: () => session.open(), say: (text) => status.say(text), onForbidden: reload });
+const live = new Live({ opened: reload, lost: handleLost, release, reset, ledger: reload, status: setState });
 
 async function enter() {
   status.note("session", "");
-  await begin();
+  await start();
 }
 
 /** Load everything: at the start, and after sign-in or sign-out. */
-async function begin() {
+async function start() {
   live.stop();
   try {
-    const who = await session.load();
-    gate(who === null);
-    if (!who) return;
+    const user = await session.load();
+    setSignedOut(user === null);
+    if (!user) return;
     live.start();
   } catch (error) {
-    failed(error);
-    setTimeout(begin, 2000);
+    handleError(error);
+    setTimeout(start, 2000);
   }
 }
 
-function gate(closed) {
+function setSignedOut(closed) {
   show(byId("gate"), closed);
   for (const id of ["releases", "budget", "ask"]) show(byId(id), !closed);
   if (!closed) return;
   intruder.show(false);
   live.stop();
-  live.forget();
+  live.clear();
   releases.clear();
   show(byId("gauges"), false);
   status.note("load", "");
   status.set("closed");
 }
 
-/** Handle a broken stream: perhaps the session has lost its right. */
-async function lost() {
+/** Handle a lost connection. The session may have been revoked. */
+async function handleLost() {
   status.set("lost");
-  const who = await session.load().catch(() => undefined);
-  if (who === null) gate(true);
+  const user = await session.load().catch(() => undefined);
+  if (user === null) setSignedOut(true);
 }
 
 async function release(event) {
   status.tick(event.tick);
-  budget.now(event.tick);
-  await releases.take(event).catch(failed);
+  budget.setTick(event.tick);
+  await releases.addTick(event).catch(handleError);
 }
 
 async function reset() {
-  live.forget();
+  live.clear();
   releases.clear();
   await reload();
 }
 
-/** Refresh the lists: after opening, and when the ledger changed. */
+/** Reload the lists: after the stream opens, and when the ledger changes. */
 async function reload() {
   try {
-    const [told, book] = await Promise.all([releases.load(), budget.load(), session.load()]);
-    heading(told.stream);
-    byId("band-words").textContent = bandWords(told.stream);
-    intruder.show(told.intruder);
-    budget.know(told.stream);
-    if (told.published_until?.tick) { status.tick(told.published_until.tick); budget.now(told.published_until.tick); }
+    const [list, ledger] = await Promise.all([releases.load(), budget.load(), session.load()]);
+    showHeading(list.stream);
+    byId("band-words").textContent = bandText(list.stream);
+    intruder.show(list.intruder);
+    budget.setStream(list.stream);
+    if (list.published_until?.tick) { status.tick(list.published_until.tick); budget.setTick(list.published_until.tick); }
     status.note("load", "");
-    status.set(told.state);
-    requestForm.know({ who: session.who, stream: told.stream, book });
+    status.set(list.state);
+    requestForm.setContext({ user: session.user, stream: list.stream, ledger });
   } catch (error) {
-    failed(error);
+    handleError(error);
   }
 }
 
-function failed(error) {
-  if (error.status === 401) session.load().then((who) => gate(who === null), () => null);
+function handleError(error) {
+  if (error.status === 401) session.load().then((user) => setSignedOut(user === null), () => null);
   else if (!releases.stream) {
     status.set("unloaded");
-    releases.failed(error.message, reload);
+    releases.showFailure(error.message, reload);
   } else if (error.status) status.note("load", `${error.message}.`, "bad");
-  else lost();
+  else handleLost();
 }
 
-/** Show the state of the run; before that, the page is loading. */
-function stated({ state }) {
+/** Show the state of the run, unless the page is still loading. */
+function setState({ state }) {
   if (!releases.stream) return;
   status.set(state);
-  requestForm.tell();
+  requestForm.updateShare();
 }
 
-function heading(stream) {
+function showHeading(stream) {
   document.title = `${stream.name} · Streamgauge`;
   status.start = stream.start;
   byId("stream-name").textContent = stream.name;
-  const until = stream.ticks ? `, ${whole(stream.ticks)} of them` : "";
+  const until = stream.ticks ? `, ${formatInteger(stream.ticks)} of them` : "";
   const demo = releases.demo ? " · synthetic data" : "";
-  byId("stream-facts").textContent = `Ticks of ${duration(stream.tick)}${until} · protects ${stream.unit}${demo}`;
+  byId("stream-facts").textContent = `Ticks of ${formatDuration(stream.tick)}${until} · protects ${stream.unit}${demo}`;
 }
 
-/** Describe the band: if events of users are dropped, it does not contain the truth. */
-const bandWords = ({ contributions }) => (contributions ? `it counts ${contributions}` : "the band contains the truth 95 times in 100");
+/** Describe the band. If contributions are bounded, it covers the bounded count, not the truth. */
+const bandText = ({ contributions }) => (contributions ? `it counts ${contributions}` : "the band contains the truth 95 times in 100");
 
 function mayEnd(release) {
-  const { who } = session;
+  const { user } = session;
   const open = release.end_tick === null || release.end_tick === undefined;
-  return open && Boolean(release.requested_by) && (who?.role === "curator" || (who?.role === "analyst" && who.name === release.requested_by));
+  return open && Boolean(release.requested_by) && (user?.role === "curator" || (user?.role === "analyst" && user.name === release.requested_by));
 }
 
 async function ended(name) {
@@ -131,9 +131,9 @@ async function ended(name) {
   await reload();
 }
 
-async function goesOn(name, refusal) {
+async function endRefused(name, refusal) {
   await reload();
   status.note("ending", `${name} continues: ${refusal.message}.`, "bad");
 }
 
-begin();
+start();

@@ -3,33 +3,33 @@
 import { el, show } from "./dom.js";
 
 const AUTO = "auto";
-const USUAL = "usual";
-const SMOOTHERS = [[USUAL, "as it comes"], ["median", "median: as published"], ["average", "average"], ["james_stein", "James-Stein"], ["quiet", "quiet: for streams mostly near 0"]];
+const DEFAULT = "usual";
+const SMOOTHERS = [[DEFAULT, "default"], ["median", "median: as in the paper"], ["average", "average"], ["james_stein", "James-Stein"], ["quiet", "quiet: for streams that are mostly near 0"]];
 
-/** Names of mechanisms that smooth. */
-const smooths = (name) => name.startsWith("Pegasus");
+/** Return whether a mechanism has a smoother. */
+const isSmoother = (name) => name.startsWith("Pegasus");
 
 export class MechanismFold {
-  /** changed(): the user edited a field. */
-  constructor(stream, changed) {
+  /** onChange(): the user edited a field. */
+  constructor(stream, onChange) {
     const option = ([value, text]) => el("option", { value }, text);
     const names = (stream?.mechanisms ?? []).map((name) => [name, name]);
-    this.mechanism = el("select", { name: "mechanism", change: () => { this.#fit(); changed(); } }, [[AUTO, "chosen: the least predicted error"], ...names].map(option));
-    this.smoother = el("select", { name: "smoother", change: changed }, SMOOTHERS.map(option));
-    this.expected = el("input", { name: "expected_events", inputmode: "decimal", autocomplete: "off", spellcheck: "false", placeholder: "not said", input: changed });
-    this.smoothing = apart("Smoother", this.smoother);
-    this.node = el("details", { class: "fold" }, el("summary", {}, "Mechanism and what you expect"),
-      el("div", { class: "fields" }, apart("Mechanism", this.mechanism), this.smoothing, apart("Expected events", this.expected)),
-      el("p", { class: "hint", id: "expected-hint" }, "Of one group in one tick, as 0.5 or 1/200: what you knew before. Errors are predicted from it, and where few are expected a counter for few events may be chosen."));
+    this.mechanism = el("select", { name: "mechanism", change: () => { this.#updateFields(); onChange(); } }, [[AUTO, "auto: least predicted error"], ...names].map(option));
+    this.smoother = el("select", { name: "smoother", change: onChange }, SMOOTHERS.map(option));
+    this.expected = el("input", { name: "expected_events", inputmode: "decimal", autocomplete: "off", spellcheck: "false", placeholder: "unknown", input: onChange });
+    this.smoothing = labelField("Smoother", this.smoother);
+    this.node = el("details", { class: "fold" }, el("summary", {}, "Mechanism and expected events"),
+      el("div", { class: "fields" }, labelField("Mechanism", this.mechanism), this.smoothing, labelField("Expected events", this.expected)),
+      el("p", { class: "hint", id: "expected-hint" }, "Expected events of one group in one tick, such as 0.5 or 1/200: a number that you knew before, not one from this data. The plan predicts errors from it. If it is small, the plan may choose a counter for few events."));
     this.expected.setAttribute("aria-describedby", "expected-hint");
-    this.#fit();
+    this.#updateFields();
   }
 
-  #fit() {
-    show(this.smoothing, smooths(this.mechanism.value));
+  #updateFields() {
+    show(this.smoothing, isSmoother(this.mechanism.value));
   }
 
-  /** Contents by field name. */
+  /** The contents of the fields, by name. */
   get draft() {
     return { mechanism: this.mechanism.value, smoother: this.smoother.value, expected: this.expected.value };
   }
@@ -38,20 +38,20 @@ export class MechanismFold {
   write(draft) {
     for (const [name, text] of Object.entries(draft)) if (this[name]?.matches?.("select, input")) this[name].value = text;
     this.node.open = this.mechanism.value !== AUTO || this.expected.value !== "";
-    this.#fit();
+    this.#updateFields();
   }
 
-  /** Keys of a release that differ from the defaults. */
+  /** Return the keys of the release that differ from the defaults. */
   body() {
     const { mechanism, smoother, expected } = this.draft;
-    const named = smooths(mechanism) && smoother !== USUAL ? { name: mechanism, smoother } : mechanism;
+    const setting = isSmoother(mechanism) && smoother !== DEFAULT ? { name: mechanism, smoother } : mechanism;
     const number = expected.trim();
-    return { ...(mechanism !== AUTO && { mechanism: named }), ...(number && { expected_events: Number.isFinite(Number(number)) ? Number(number) : number }) };
+    return { ...(mechanism !== AUTO && { mechanism: setting }), ...(number && { expected_events: Number.isFinite(Number(number)) ? Number(number) : number }) };
   }
 }
 
-/** A label beside its control, since a label around a list would be named by the whole list. */
-function apart(label, input) {
+/** Return a field whose label does not contain its control: the options of a list would become part of the label. */
+function labelField(label, input) {
   input.id = `ask-${input.name}`;
   return el("div", { class: "field" }, el("label", { for: input.id }, label), input);
 }

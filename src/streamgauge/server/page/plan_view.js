@@ -1,11 +1,11 @@
-// A plan: the cost, the remaining budget, and the predicted error.
+// A plan: its cost, the remaining budget, and the predicted errors.
 
 import { el } from "./dom.js";
-import { lossText, rounded } from "./numbers.js";
+import { lossText, formatRounded } from "./numbers.js";
 
-const LONG = 60; // letters; longer texts have a line of their own
+const LONG_TEXT_LETTERS = 60; // longer texts have a separate line
 
-/** Refusals in the words of the server, without the name of its file. */
+/** Show the reasons of the server, without the name of the pipeline file. */
 export function buildRefusal(reasons, file = "") {
   return el("div", { class: "refusal", role: "alert" }, el("b", {}, "Refused. "), "Nothing was charged.",
     el("ul", {}, reasons.map((reason) => el("li", {}, file && reason.startsWith(`${file}: `) ? reason.slice(file.length + 2) : reason))));
@@ -14,34 +14,34 @@ export function buildRefusal(reasons, file = "") {
 export function buildPlan({ release, refusals: reasons = [], remaining_budget: left, remaining_share: share }, file) {
   if (reasons.length) return buildRefusal(reasons, file);
   const facts = release && [
-    ["Costs", release.column ? `nothing beside the reports of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
-    ["Your share after it", share && lossText(share)],
-    ["All of the budget after it", left && lossText(left)],
+    ["Costs", release.column ? `nothing more: devices spend the loss of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
+    ["Your remaining share after it", share && lossText(share)],
+    ["Remaining budget after it", left && lossText(left)],
     ["Groups", String(release.groups)],
     ["Counts", release.contributions],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
     ["Alerts", release.alerts.join("; ")],
-    ["Chosen", joinUnique(release.parts, "reason")],
+    ["Reason", joinUnique(release.parts, "reason")],
     ["Its error depends on", joinUnique(release.parts, "error_depends_on")],
-    ["Mind", joinUnique(release.parts.flatMap((part) => part.hints.map((hint) => ({ hint }))), "hint")],
+    ["Note", joinUnique(release.parts.flatMap((part) => part.hints.map((hint) => ({ hint }))), "hint")],
   ].filter(([, text]) => text);
   return el("div", {},
-    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", { class: text.length > LONG ? "long" : null }, el("dt", {}, name), el("dd", {}, text)))),
-    release && errors(release.errors));
+    facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", { class: text.length > LONG_TEXT_LETTERS ? "long" : null }, el("dt", {}, name), el("dd", {}, text)))),
+    release && buildErrorTable(release.errors));
 }
 
-/** Texts of the parts, each once. */
-const joinUnique = (parts, what) => [...new Set(parts.map((part) => part[what]).filter((text) => text))].join("; ");
+/** Join the distinct texts of the parts. */
+const joinUnique = (parts, field) => [...new Set(parts.map((part) => part[field]).filter((text) => text))].join("; ");
 
-function errors(found) {
-  const head = ["Measure", "At its tick", "Standard error", "± 95 %", ""];
+function buildErrorTable(found) {
+  const head = ["Measure", "At tick", "Standard error", "± 95 %", ""];
   const rows = found.map((error) => el("tr", {},
     el("th", { scope: "row" }, error.measure), el("td", { class: "n" }, error.tick.toLocaleString("en-GB")),
-    el("td", { class: "n" }, number(error.stddev)), el("td", { class: "n" }, number(error.half_width)), el("td", { class: "hint" }, error.note)));
+    el("td", { class: "n" }, formatError(error.stddev)), el("td", { class: "n" }, formatError(error.half_width)), el("td", { class: "hint" }, error.note)));
   return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Predicted errors" },
     el("table", {}, el("caption", {}, "Predicted errors for one group"),
       el("thead", {}, el("tr", {}, head.map((text, i) => el("th", { scope: "col", class: i && i < 4 ? "n" : null }, text)))), el("tbody", {}, rows)));
 }
 
-const number = (value) => (value === null ? "unknown" : rounded(value, value));
+const formatError = (value) => (value === null ? "unknown" : formatRounded(value, value));

@@ -1,73 +1,73 @@
 // One release: its chart, its newest values, and a table of the same numbers.
 
-import { cell } from "./cells.js";
-import { canDraw, draw, forget } from "./chart.js";
+import { formatCell } from "./cells.js";
+import { canDraw, draw, clearChart } from "./chart.js";
 import { DataTable } from "./data_table.js";
 import { el, show } from "./dom.js";
 import { FrameScheduler } from "./frame_scheduler.js";
 import { Groups } from "./groups.js";
-import { roomFor, stepFor } from "./histories.js";
-import { count, ordinal } from "./numbers.js";
-import { badges, controls, isOver, links } from "./release_head.js";
+import { maxTicks, tickStep } from "./histories.js";
+import { formatCount, formatOrdinal } from "./numbers.js";
+import { buildBadges, buildControls, isEnded, buildLinks } from "./release_head.js";
 import { sampleTicks } from "./tick_sampling.js";
-import { isAhead, moment } from "./times.js";
+import { isFuture, formatMoment } from "./times.js";
 
-const APART_HEIGHT = 132;
+const PANEL_PIXELS = 132;
 
-const spanOf = (tick) => (tick.length ? tick.at(-1) - tick[0] + 1 : 0);
+const countTicks = (tick) => (tick.length ? tick.at(-1) - tick[0] + 1 : 0);
 
 export class ReleaseCard {
-  /** options: {stream, range(), mayEnd, end, truth, chosen(key), names()}; names are loaded if there are too many groups. */
+  /** options: {stream, range(), mayEnd, end, truth, loadGroup(key), loadNames()}; the last two if there are too many groups. */
   constructor(release, series, options) {
     Object.assign(this, { release, series, options, zoomed: 0, changed: true, panels: 1, width: 0 });
     this.view = { measure: release.measures[0], layout: "together" };
-    this.drawing = new FrameScheduler(() => this.#draw());
-    this.node = this.#made();
+    this.scheduler = new FrameScheduler(() => this.#draw());
+    this.node = this.#build();
     new ResizeObserver(() => this.update()).observe(this.plot);
-    new IntersectionObserver((entries) => { this.seen = entries.at(-1).isIntersecting; this.update(); }, { rootMargin: "200px" }).observe(this.node);
+    new IntersectionObserver((entries) => { this.isOnScreen = entries.at(-1).isIntersecting; this.update(); }, { rootMargin: "200px" }).observe(this.node);
   }
 
-  /** Draw soon and once if the card is visible, however often this is called. */
+  /** Schedule one redraw if the card is on the screen. */
   update(how) {
-    if (!document.hidden && this.seen) this.drawing.ask(how);
+    if (!document.hidden && this.isOnScreen) this.scheduler.schedule(how);
   }
 
-  /** Draw another view, and reset the zoom. */
+  /** Draw a changed view, and reset the zoom. */
   refit() {
     this.zoomed += 1;
     this.changed = true;
-    this.update({ atOnce: true });
+    this.update({ immediate: true });
   }
 
-  /** Update the release: it may have ended. */
-  know(release) {
+  /** Set the release, which may have ended. */
+  setRelease(release) {
     this.release = release;
-    this.badges.replaceChildren(...badges(release));
+    this.badges.replaceChildren(...buildBadges(release));
     show(this.endButton, this.options.mayEnd(release));
     this.update();
   }
 
-  #made() {
+  #build() {
     const { release, options } = this;
     const title = `release-${release.name}`;
-    const point = (pointed) => () => { this.pointed = pointed; show(this.paused, false); this.update(); };
-    this.badges = el("p", { class: "badges" }, badges(release));
-    this.groups = new Groups({ changed: (key, shown) => { if (shown) options.chosen?.(key); this.refit(); }, opened: options.names, first: options.names ? 0 : undefined });
-    this.groups.total = options.names && release.places;
+    const hover = (isHovered) => () => { this.isHovered = isHovered; show(this.paused, false); this.update(); };
+    this.badges = el("p", { class: "badges" }, buildBadges(release));
+    this.groups = new Groups({ onChange: (key, visible) => { if (visible) options.loadGroup?.(key); this.refit(); }, onOpen: options.loadNames, first: options.loadNames ? 0 : undefined });
+    this.groups.total = options.loadNames && release.places;
     this.plot = el("div", { class: "plot", role: "img" });
-    this.paused = el("p", { class: "paused", hidden: true }, "paused while you point");
-    this.frame = el("div", { class: "drawn", mouseenter: point(true), mouseleave: point(false) }, this.plot, this.paused);
+    this.paused = el("p", { class: "paused", hidden: true }, "paused under the pointer");
+    this.frame = el("div", { class: "drawn", mouseenter: hover(true), mouseleave: hover(false) }, this.plot, this.paused);
     this.empty = el("p", { class: "empty", hidden: true });
-    this.thin = el("p", { class: "hint thin", hidden: true });
+    this.samplingText = el("p", { class: "hint thin", hidden: true });
     this.numbers = new DataTable();
-    this.table = el("details", { class: "table", toggle: () => this.update({ atOnce: true }) }, el("summary", {}, "Numbers as a table"), this.numbers.node);
+    this.table = el("details", { class: "table", toggle: () => this.update({ immediate: true }) }, el("summary", {}, "Numbers as a table"), this.numbers.node);
     this.endButton = el("button", { type: "button", class: "quiet danger", click: () => options.end(this.release, this.heading), hidden: !options.mayEnd(release) }, "End this release");
     this.heading = el("h3", { id: title, tabindex: "-1" }, release.title || release.name);
     return el("article", { class: "card", "aria-labelledby": title, "data-release": release.name },
-      el("header", {}, el("div", {}, this.heading, this.badges), controls(release, this.view, () => this.refit())),
+      el("header", {}, el("div", {}, this.heading, this.badges), buildControls(release, this.view, () => this.refit())),
       release.description && el("p", { class: "hint" }, release.description),
-      this.groups.node, this.empty, this.frame, this.thin,
-      el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "Query"), el("pre", {}, el("code", {}, release.sql))), this.table, links(release), this.endButton));
+      this.groups.node, this.empty, this.frame, this.samplingText,
+      el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "Query"), el("pre", {}, el("code", {}, release.sql))), this.table, buildLinks(release), this.endButton));
   }
 
   #line({ key, index, name }) {
@@ -77,55 +77,55 @@ export class ReleaseCard {
   }
 
   #draw() {
-    const lines = this.groups.take(this.series.groups()).map((group) => this.#line(group));
-    const shown = lines.filter((line) => this.groups.shows(line.key));
-    const reason = this.#nothing(lines, shown);
-    this.groups.read(lines);
+    const lines = this.groups.setGroups(this.series.groups()).map((group) => this.#line(group));
+    const shown = lines.filter((line) => this.groups.isVisible(line.key));
+    const reason = this.#emptyText(lines, shown);
+    this.groups.showNewest(lines);
     this.empty.textContent = reason;
     show(this.empty, reason !== "");
     show(this.frame, reason === "");
-    this.#told(reason === "" ? shown[0].column.tick : []);
+    this.#explainSampling(reason === "" ? shown[0].column.tick : []);
     if (this.table.open) this.numbers.update(`${this.release.name}: ${this.view.measure}, newest first`, shown);
     if (reason === "") this.#chart(shown);
   }
 
-  /** Return the reason for a missing chart. */
-  #nothing(lines, shown) {
+  /** Return the text shown instead of a chart, or an empty text. */
+  #emptyText(lines, shown) {
     const { release, options } = this;
-    if (!canDraw()) return "The script that draws charts did not come: the numbers are in the table.";
-    if (options.names && !shown.length) return `${count(release.places, "group")} are more than a chart can show: choose some by name above, or take all of them as CSV.`;
+    if (!canDraw()) return "The chart script did not load. The numbers are in the table.";
+    if (options.loadNames && !shown.length) return `${formatCount(release.places, "group")} are too many for a chart. Choose some by name above, or download all as CSV.`;
     if (!release.ticks && !this.series.last) {
-      if (isOver(release)) return "It was ended before its first tick: nothing was released.";
-      return isAhead(options.stream.start) ? `Starts at ${moment(options.stream.start)}.` : "Waiting for the first tick to close.";
+      if (isEnded(release)) return "It ended before its first tick, so nothing was released.";
+      return isFuture(options.stream.start) ? `Starts at ${formatMoment(options.stream.start)}.` : "Waiting for the first tick to close.";
     }
-    if (lines.length && !shown.length) return "All groups are hidden: press one above to see it.";
-    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed its threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
-    return shown.length && shown[0].column.tick.length ? "" : "Reading what was released.";
+    if (lines.length && !shown.length) return "All groups are hidden. Press one above to show it.";
+    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed the threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
+    return shown.length && shown[0].column.tick.length ? "" : "Loading the released values.";
   }
 
-  /** Step between drawn ticks. */
+  /** Return the step between drawn ticks. */
   #step(tick) {
-    return Number.isFinite(this.options.range()) ? 1 : stepFor(this.release, this.#ticks(tick));
+    return Number.isFinite(this.options.range()) ? 1 : tickStep(this.release, this.#ticks(tick));
   }
 
-  /** Number of ticks of the chart; a step may skip the first tick. */
+  /** Return the number of ticks that the chart covers. A step may skip the first one. */
   #ticks(tick) {
     const all = !Number.isFinite(this.options.range()) && tick.length && this.release.ticks;
-    return all ? tick.at(-1) - this.release.ticks.from + 1 : spanOf(tick);
+    return all ? tick.at(-1) - this.release.ticks.from + 1 : countTicks(tick);
   }
 
-  #told(tick) {
+  #explainSampling(tick) {
     const n = this.#step(tick);
-    const older = n === 1 && tick.length >= roomFor(this.release) && this.series.first > (this.release.ticks?.from ?? this.series.first);
-    this.thin.textContent = (n > 1 ? `Every ${ordinal(n)} tick of ${count(this.#ticks(tick), "tick")} is drawn. ` : "")
-      + (older ? `Older ticks than the newest ${count(tick.length, "tick")} are in the CSV alone.` : "");
-    show(this.thin, this.thin.textContent !== "");
+    const older = n === 1 && tick.length >= maxTicks(this.release) && this.series.first > (this.release.ticks?.from ?? this.series.first);
+    this.samplingText.textContent = (n > 1 ? `Every ${formatOrdinal(n)} tick of ${formatCount(this.#ticks(tick), "tick")} is drawn. ` : "")
+      + (older ? `Only the newest ${formatCount(tick.length, "tick")} are shown; the CSV has all.` : "");
+    show(this.samplingText, this.samplingText.textContent !== "");
   }
 
-  /** Do not redraw under the pointer, unless the width or the view has changed. */
+  /** Redraw, but not under the pointer unless the width or the view has changed. */
   #chart(shown) {
     const width = this.plot.clientWidth;
-    if (this.pointed && !this.changed && width === this.width) {
+    if (this.isHovered && !this.changed && width === this.width) {
       show(this.paused, true);
       return;
     }
@@ -133,8 +133,8 @@ export class ReleaseCard {
     const apart = this.view.layout === "apart" && shown.length > 1;
     const columns = width < 480 ? 1 : 2;
     const panels = apart ? shown.length : 1;
-    const height = apart ? Math.ceil(panels / columns) * APART_HEIGHT + 44 : 280;
-    if (this.panels !== panels) forget(this.plot);
+    const height = apart ? Math.ceil(panels / columns) * PANEL_PIXELS + 44 : 280;
+    if (this.panels !== panels) clearChart(this.plot);
     this.panels = panels;
     this.plot.setAttribute("aria-label", this.#summary(shown));
     const n = this.#step(shown[0].column.tick);
@@ -143,7 +143,7 @@ export class ReleaseCard {
 
   #summary(shown) {
     const ticks = shown[0].column.tick;
-    const told = shown.slice(0, 6).map(({ name, column }) => `${name} ${cell(column, column.value.length - 1)}`).join("; ");
-    return `Chart of ${this.view.measure} over ${count(spanOf(ticks), "tick")}, to tick ${ticks.at(-1)}. Newest: ${told}. The same numbers are in the table below.`;
+    const newest = shown.slice(0, 6).map(({ name, column }) => `${name} ${formatCell(column, column.value.length - 1)}`).join("; ");
+    return `Chart of ${this.view.measure} over ${formatCount(countTicks(ticks), "tick")}, to tick ${ticks.at(-1)}. Newest: ${newest}. The same numbers are in the table below.`;
   }
 }

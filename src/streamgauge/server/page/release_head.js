@@ -1,28 +1,28 @@
-// Texts above and below a chart: name, cost, views and downloads.
+// Badges, controls and download links of a release.
 
 import { choice, el, show } from "./dom.js";
-import { lossText, signed, whole } from "./numbers.js";
+import { lossText, replaceNames, formatInteger } from "./numbers.js";
 
-export const isOver = (release) => release.end_tick !== null && release.end_tick !== undefined;
+export const isEnded = (release) => release.end_tick !== null && release.end_tick !== undefined;
 
-export function badges(release) {
+export function buildBadges(release) {
   const badge = (text, kind = "") => el("span", { class: `badge ${kind}` }, text);
   return [
-    badge(release.window), badge(release.loss_text ? signed(release.loss_text) : lossText(release.loss)),
-    release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("groups discovered"),
-    isOver(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${whole(release.end_tick)}`, "over"),
+    badge(release.window), badge(release.loss_text ? replaceNames(release.loss_text) : lossText(release.loss)),
+    release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("discovered groups"),
+    isEnded(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${formatInteger(release.end_tick)}`, "over"),
   ].filter(Boolean);
 }
 
-/** Controls of the view; changed() is called after a choice. */
-export function controls(release, view, changed) {
-  const set = (part) => (value) => { view[part] = value; changed(); };
+/** Return the controls of the view. They call onChange() after a choice. */
+export function buildControls(release, view, onChange) {
+  const set = (part) => (value) => { view[part] = value; onChange(); };
   const measures = release.measures.length > 1 && choice("Measure", release.measures.map((name) => [name, name.replaceAll("_", " ")]), view.measure, set("measure"));
-  const apartness = choice("Groups", [["together", "Together"], ["apart", "Apart"]], view.layout, set("layout"));
-  show(apartness, (release.places ?? 1) > 1 || release.discovered);
-  return el("div", { class: "controls" }, measures, apartness);
+  const layoutChoice = choice("Groups", [["together", "Together"], ["apart", "Separate"]], view.layout, set("layout"));
+  show(layoutChoice, (release.places ?? 1) > 1 || release.discovered);
+  return el("div", { class: "controls" }, measures, layoutChoice);
 }
 
-export const links = ({ href, name }) => el("span", { class: "links" },
+export const buildLinks = ({ href, name }) => el("span", { class: "links" },
   el("a", { href: `${href}?format=csv`, download: `${name}.csv`, "aria-label": `${name} as CSV` }, "CSV"),
   el("a", { href, "aria-label": `${name} as JSON` }, "JSON"));

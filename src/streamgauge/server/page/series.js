@@ -1,14 +1,14 @@
-// The known ticks of one release, with groups and measures. Each number is stored once, whatever its source.
+// The known ticks of one release, with groups and measures. A value from history and the live stream is stored once.
 
 export const placeKey = (place) => JSON.stringify(place);
 
-/** "north, all kinds": a label for each group column; "all" for columns that are summed over. */
+/** Return the name of a group, such as "north, all kinds": "all" marks columns that the group sums. */
 export function placeName(place, columns) {
   if (Object.keys(place).length === 0) return "all";
-  return columns.map((column) => (column in place ? String(place[column]) : `all ${several(column)}`)).join(", ");
+  return columns.map((column) => (column in place ? String(place[column]) : `all ${pluralize(column)}`)).join(", ");
 }
 
-const several = (noun) => (noun.endsWith("s") ? noun : noun.replace(/([^aeiou])y$/, "$1ie").concat("s"));
+const pluralize = (noun) => (noun.endsWith("s") ? noun : noun.replace(/([^aeiou])y$/, "$1ie").concat("s"));
 
 const PARTS = ["value", "stddev", "low", "high", "reliable"];
 
@@ -29,21 +29,21 @@ export class Series {
     return this.ticks().at(-1)?.tick ?? 0;
   }
 
-  /** Add groups whose numbers may come later. */
-  know(places) {
+  /** Add groups. Their values may follow later. */
+  addPlaces(places) {
     for (const place of places) this.places.set(placeKey(place), place);
   }
 
-  /** A page of history in the columns form. */
+  /** Add a page of history, by columns. */
   addColumns(columns) {
-    this.know(columns.places);
+    this.addPlaces(columns.places);
     columns.tick.forEach((tick, i) => this.#add(
       tick, columns.start[i], columns.end[i], columns.places, columns.measures, (part) => part[i]));
   }
 
-  /** One tick of the live stream. */
+  /** Add a tick of the live stream. */
   addTick(event) {
-    this.know(event.places);
+    this.addPlaces(event.places);
     this.#add(event.tick, event.start, event.end, event.places, event.measures, (part) => part);
   }
 
@@ -61,32 +61,32 @@ export class Series {
     }
   }
 
-  /** All rows by tick. */
+  /** Return all rows in the order of ticks. */
   ticks() {
     this.sorted ??= [...this.rows.values()].sort((one, other) => one.tick - other.tick);
     return this.sorted;
   }
 
-  /** The ticks missing between the newest that is known without a gap and `tick`. */
+  /** Return the first and last missing tick before `tick`, or null. */
   gapBefore(tick) {
     const last = this.last;
     return last && tick > last + 1 ? [last + 1, tick - 1] : null;
   }
 
-  /** {key, name} of all places: totals first. */
+  /** Return {key, name} of all groups, totals first. */
   groups() {
     const totals = [...this.places].sort(([, one], [, other]) => Object.keys(one).length - Object.keys(other).length);
     return totals.map(([key, place]) => ({ key, name: placeName(place, this.release.groups ?? Object.keys(place)) }));
   }
 
-  /** The newest `many` known ticks. */
-  newest(many) {
-    return this.ticks().filter((row) => row.tick > this.last - many);
+  /** Return the rows of the newest `count` ticks. */
+  newest(count) {
+    return this.ticks().filter((row) => row.tick > this.last - count);
   }
 
-  /** The newest `many` ticks of one group: arrays side by side. */
-  column(measure, key, many) {
-    const rows = this.newest(many);
+  /** Return the newest `count` ticks of one group as arrays. */
+  column(measure, key, count) {
+    const rows = this.newest(count);
     const cells = rows.map((row) => row.cells[measure]?.get(key) ?? {});
     const column = { tick: rows.map((row) => row.tick), time: rows.map((row) => row.end) };
     for (const part of PARTS) column[part] = cells.map((cell) => cell[part] ?? null);

@@ -1,30 +1,30 @@
-// Sign-in: a token is exchanged for a cookie that scripts cannot read; the page does not store it.
+// Sign-in. The page exchanges a token for a cookie that scripts cannot read, and does not store the token.
 
-import { ask, post, remove } from "./api.js";
+import { request, post, remove } from "./api.js";
 import { byId, show } from "./dom.js";
 
 export class Session {
-  /** changed(): a sign-in or sign-out here; ended(): the session ended without a sign-out. */
+  /** changed(): the user signed in or out; ended(): the session ended without a sign-out. */
   constructor({ changed, ended }) {
-    Object.assign(this, { changed, ended, who: null });
-    byId("sign").addEventListener("click", () => (this.signed ? this.leave() : this.open()));
+    Object.assign(this, { changed, ended, user: null });
+    byId("sign").addEventListener("click", () => (this.isSignedIn ? this.signOut() : this.open()));
     byId("gate-sign").addEventListener("click", () => this.open());
     byId("signing-leave").addEventListener("click", () => byId("signing").close());
     byId("signing").addEventListener("close", () => { byId("token").value = ""; });
-    byId("signing-form").addEventListener("submit", (event) => { event.preventDefault(); this.#enter(); });
+    byId("signing-form").addEventListener("submit", (event) => { event.preventDefault(); this.#signIn(); });
   }
 
-  get signed() {
-    return Boolean(this.who?.name);
+  get isSignedIn() {
+    return Boolean(this.user?.name);
   }
 
-  /** The session: null, or {role, name, share, remaining}, without a name for anonymous readers. */
+  /** Load the session: null, or {role, name, share, remaining}. Anonymous readers have no name. */
   async load() {
-    const before = this.signed;
-    this.who = await ask("/api/session").catch((refusal) => { if (refusal.status === 401) return null; throw refusal; });
+    const wasSignedIn = this.isSignedIn;
+    this.user = await request("/api/session").catch((refusal) => { if (refusal.status === 401) return null; throw refusal; });
     this.#button();
-    if (before && !this.signed) this.ended();
-    return this.who;
+    if (wasSignedIn && !this.isSignedIn) this.ended();
+    return this.user;
   }
 
   open() {
@@ -33,28 +33,28 @@ export class Session {
     byId("token").focus();
   }
 
-  async #enter() {
+  async #signIn() {
     const token = byId("token");
     try {
       await post("/api/session", { token: token.value.trim() });
       byId("signing").close();
       await this.changed();
     } catch (refusal) {
-      byId("signing-refused").textContent = refusal.status === 401 ? "This token is not known here, or was revoked." : `${refusal.message}.`;
+      byId("signing-refused").textContent = refusal.status === 401 ? "The token is unknown or was revoked." : `${refusal.message}.`;
       show(byId("signing-refused"), true);
     }
   }
 
-  async leave() {
+  async signOut() {
     await remove("/api/session").catch(() => null);
-    this.who = null;
+    this.user = null;
     await this.changed();
   }
 
   #button() {
     const button = byId("sign");
-    button.textContent = this.signed ? "Sign out" : "Sign in";
-    button.title = this.signed ? `Signed in as ${this.who.name}` : "";
+    button.textContent = this.isSignedIn ? "Sign out" : "Sign in";
+    button.title = this.isSignedIn ? `Signed in as ${this.user.name}` : "";
     show(button, true);
   }
 }

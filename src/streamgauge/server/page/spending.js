@@ -1,15 +1,15 @@
 // The ledger as a timeline: the total loss at each tick, below the budget.
 
 import { el, svg } from "./dom.js";
-import { short, whole } from "./numbers.js";
+import { formatShort, formatInteger } from "./numbers.js";
 
-const ROOM = 1.2; // above the budget, for its name
+const HEADROOM = 1.2; // height of the chart in budgets; the label of the budget is above its line
 
-/** {steps: [{from, to, spent}], end, tick, of, sign, unit}: ticks to `end`, now at `tick`, of a budget. */
-export function spending(view) {
+/** Return the chart of {steps: [{from, to, spent}], end, tick, of, sign, unit}: `of` is the budget, `tick` is now. */
+export function buildSpendingChart(view) {
   const { end, tick, of, steps } = view;
   const x = (at) => (100 * (at - 1)) / end;
-  const y = (spent) => 100 - (100 * spent) / (ROOM * of);
+  const y = (spent) => 100 - (100 * spent) / (HEADROOM * of);
   const line = steps.map((step) => `H${x(step.from)}V${y(step.spent)}H${x(step.to + 1)}`).join("");
   const picture = svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" },
     svg("path", { class: "spent", d: `M0 100${line}V100Z` }),
@@ -17,22 +17,22 @@ export function spending(view) {
     svg("path", { class: "limit", d: `M0 ${y(of)}H100` }),
     svg("path", { class: "now", d: `M${x(tick + 1)} 0V100` }));
   return el("figure", { class: "spending" },
-    el("div", { class: "frame", role: "img", "aria-label": told(view) }, picture,
-      el("span", { class: "mark limit", style: `top:${y(of)}%` }, `budget ${view.sign} ${short(of)}`), peak(view, x, y),
+    el("div", { class: "frame", role: "img", "aria-label": describe(view) }, picture,
+      el("span", { class: "mark limit", style: `top:${y(of)}%` }, `budget ${view.sign} ${formatShort(of)}`), buildPeakLabel(view, x, y),
       el("span", { class: `mark now${x(tick + 1) > 90 ? " last" : ""}`, style: `left:${x(tick + 1)}%` }, "now")),
-    el("figcaption", { class: "axis" }, el("span", {}, "tick 1"), el("span", {}, `tick ${whole(end)}`)));
+    el("figcaption", { class: "axis" }, el("span", {}, "tick 1"), el("span", {}, `tick ${formatInteger(end)}`)));
 }
 
-/** Label of the largest loss. */
-function peak({ steps, of, sign }, x, y) {
+/** Return the label of the largest loss. */
+function buildPeakLabel({ steps, of, sign }, x, y) {
   const most = steps.reduce((found, step) => (step.spent > (found?.spent ?? 0) ? step : found), null);
   if (!most || most.spent > 0.9 * of) return null;
   const right = x(most.from) > 60;
   const at = right ? `right:${100 - x(most.to + 1)}%` : `left:${x(most.from)}%`;
-  return el("span", { class: "mark edge", style: `top:${y(most.spent)}%;${at}` }, `spent ${sign} ${short(most.spent)}`);
+  return el("span", { class: "mark edge", style: `top:${y(most.spent)}%;${at}` }, `spent ${sign} ${formatShort(most.spent)}`);
 }
 
-function told({ steps, of, unit }) {
-  const spent = steps.map((step) => `ticks ${step.from} to ${step.to}: ${short(step.spent)}`).join("; ");
-  return `What is lost, of a budget of ${unit} ${short(of)}. ${spent || "Nothing yet"}.`;
+function describe({ steps, of, unit }) {
+  const spent = steps.map((step) => `ticks ${step.from} to ${step.to}: ${formatShort(step.spent)}`).join("; ");
+  return `Spent loss, with a budget of ${unit} ${formatShort(of)}. ${spent || "None yet"}.`;
 }

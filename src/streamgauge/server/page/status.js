@@ -1,21 +1,21 @@
-// The status of the page: a lamp with a word, a note for problems, and announcements for screen readers. Ticks are never
-// announced.
+// The status of the page: the state of the run, a banner for problems, and announcements for screen readers. Ticks are
+// never announced.
 
 import { byId, show } from "./dom.js";
-import { whole } from "./numbers.js";
-import { isAhead } from "./times.js";
+import { formatInteger } from "./numbers.js";
+import { isFuture } from "./times.js";
 
-const WORDS = {
+const STATE_TEXTS = {
   loading: "Loading", starting: "Starting", running: "Live", ended: "Ended", stopping: "Stopping",
   failed: "Failed", lost: "Reconnecting", closed: "Signed out", unloaded: "Not loaded",
 };
-const NOTES = {
-  ended: "The stream has ended. All that was released stays here, and analysts may still request new releases.",
-  failed: "The run behind this page has failed. What was released stays here; nothing new comes until the curator restarts it.",
+const STATE_NOTES = {
+  ended: "The stream has ended. All its releases remain here, and analysts can still request new ones.",
+  failed: "The run has failed. All its releases remain here, and there are no new ticks until the curator restarts it.",
   stopping: "The server is stopping.",
-  lost: "The connection is lost. Trying again; what is shown stays as it was.",
+  lost: "The connection is lost. The page shows the last known values and tries to reconnect.",
 };
-const LOUD = new Set(["lost", "failed", "ended"]);
+const ANNOUNCED_STATES = new Set(["lost", "failed", "ended"]);
 
 export class Status {
   constructor(retry) {
@@ -25,25 +25,25 @@ export class Status {
 
   set(state) {
     const before = this.now;
-    this.now = state in WORDS ? state : "running";
+    this.now = state in STATE_TEXTS ? state : "running";
     byId("state").dataset.state = this.now;
-    this.#word();
-    this.note("state", NOTES[this.now] ?? "", this.now === "failed" ? "bad" : "");
+    this.#updateText();
+    this.note("state", STATE_NOTES[this.now] ?? "", this.now === "failed" ? "bad" : "");
     show(byId("retry"), this.now === "lost");
-    if (before !== this.now && (LOUD.has(this.now) || before === "lost")) {
-      this.say(NOTES[this.now] ?? "The connection is back; nothing was missed.");
+    if (before !== this.now && (ANNOUNCED_STATES.has(this.now) || before === "lost")) {
+      this.say(STATE_NOTES[this.now] ?? "The connection is back, and nothing was missed.");
     }
   }
 
   tick(tick) {
     this.shown = tick;
-    this.#word();
+    this.#updateText();
   }
 
-  /** Set or clear the note of a kind; the newest kind is visible. */
-  note(about, text, kind = "") {
-    if (this.notes.get(about)?.text !== text) this.notes.delete(about);
-    if (text) this.notes.set(about, { text, kind });
+  /** Set or clear the note about a topic. The banner shows the newest note. */
+  note(topic, text, kind = "") {
+    if (this.notes.get(topic)?.text !== text) this.notes.delete(topic);
+    if (text) this.notes.set(topic, { text, kind });
     const shown = [...this.notes.values()].at(-1) ?? { text: "", kind: "" };
     byId("banner-text").textContent = shown.text;
     byId("banner").dataset.kind = shown.kind;
@@ -54,9 +54,9 @@ export class Status {
     byId("announcer").textContent = text;
   }
 
-  #word() {
-    const told = this.shown && !["loading", "closed", "unloaded"].includes(this.now);
-    const early = this.now === "running" && !told && this.start && isAhead(this.start);
-    byId("state-text").textContent = early ? "Not started" : WORDS[this.now] + (told ? ` · tick ${whole(this.shown)}` : "");
+  #updateText() {
+    const hasTick = this.shown && !["loading", "closed", "unloaded"].includes(this.now);
+    const isEarly = this.now === "running" && !hasTick && this.start && isFuture(this.start);
+    byId("state-text").textContent = isEarly ? "Not started" : STATE_TEXTS[this.now] + (hasTick ? ` · tick ${formatInteger(this.shown)}` : "");
   }
 }

@@ -1,13 +1,13 @@
-// Light and dark theme: that of the system, until the user chooses. Loaded first, so that nothing flashes.
+// Light and dark theme. The default is that of the system. This script loads first, so that the page does not flash.
 
 const ORDER = ["system", "light", "dark"];
-const WORDS = { system: "as the system has them", light: "light", dark: "dark" };
+const NAMES = { system: "system", light: "light", dark: "dark" };
 const SIGNS = { system: "◐", light: "☀", dark: "☾" };
 
 const root = document.documentElement;
 const button = document.getElementById("theme");
 
-const chosen = () => {
+const loadTheme = () => {
   try {
     return localStorage.getItem("theme") ?? "system";
   } catch {
@@ -15,11 +15,11 @@ const chosen = () => {
   }
 };
 
-function wear(theme) {
+function applyTheme(theme) {
   root.dataset.theme = theme;
   button.textContent = SIGNS[theme];
-  button.setAttribute("aria-label", `Colours: ${WORDS[theme]}`);
-  button.title = `Colours: ${WORDS[theme]}`;
+  button.setAttribute("aria-label", `Colours: ${NAMES[theme]}`);
+  button.title = `Colours: ${NAMES[theme]}`;
   document.dispatchEvent(new CustomEvent("theme"));
 }
 
@@ -27,9 +27,9 @@ button.addEventListener("click", () => {
   const next = ORDER[(ORDER.indexOf(root.dataset.theme) + 1) % ORDER.length];
   try {
     localStorage.setItem("theme", next);
-  } catch { /* a browser that keeps nothing forgets it with the page */ }
-  wear(next);
+  } catch { /* without storage, the choice lasts until the page closes */ }
+  applyTheme(next);
 });
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.dispatchEvent(new CustomEvent("theme")));
-wear(ORDER.includes(chosen()) ? chosen() : "system");
+applyTheme(ORDER.includes(loadTheme()) ? loadTheme() : "system");

@@ -1,6 +1,6 @@
-// Times and durations as text. All times are UTC, and say so.
+// Times and durations as text. All times are UTC.
 
-import { count } from "./numbers.js";
+import { formatCount } from "./numbers.js";
 
 const UNITS = [[604800, "week"], [86400, "day"], [3600, "hour"], [60, "minute"], [1, "second"]];
 
@@ -10,23 +10,23 @@ const inUnits = (seconds) => {
 };
 
 /** 90 is "90 seconds", 120 is "2 minutes". */
-export const duration = (seconds) => count(...inUnits(seconds));
+export const formatDuration = (seconds) => formatCount(...inUnits(seconds));
 
 /** 60 is "the last minute", 120 is "the last 2 minutes". */
-export function theLast(seconds) {
-  const [many, unit] = inUnits(seconds);
-  return many === 1 ? `the last ${unit}` : `the last ${count(many, unit)}`;
+export function formatLast(seconds) {
+  const [amount, unit] = inUnits(seconds);
+  return amount === 1 ? `the last ${unit}` : `the last ${formatCount(amount, unit)}`;
 }
 
-/** The end of a tick, to the second where ticks are shorter than a minute. */
-export const clock = (time) => time.replace("T", " ").replace("Z", "").slice(0, 19);
+/** Format a time to the second. */
+export const formatTime = (time) => time.replace("T", " ").replace("Z", "").slice(0, 19);
 
-export const moment = (time) => `${clock(time).slice(0, 16)} UTC`;
+export const formatMoment = (time) => `${formatTime(time).slice(0, 16)} UTC`;
 
-/** Format of the end of a tick in the hover text of a chart. */
-export function pointedFormat(tick) {
+/** Return the format of the end of a tick in hover text. */
+export function hoverTimeFormat(tick) {
   if (tick < 1) return "to %e %b %Y, %H:%M:%S.%3f UTC";
   return tick % 60 ? "to %e %b %Y, %H:%M:%S UTC" : "to %e %b %Y, %H:%M UTC";
 }
 
-export const isAhead = (time) => Date.parse(time) > Date.now();
+export const isFuture = (time) => Date.parse(time) > Date.now();

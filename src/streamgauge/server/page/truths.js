@@ -1,13 +1,13 @@
-// The truth of a demo beside its releases; read only while it is switched on.
+// The true values of a demo, loaded only while their switch is on.
 
-import { ask } from "./api.js";
+import { request } from "./api.js";
 import { byId, show } from "./dom.js";
 import { placeKey } from "./series.js";
 
-const MOST = 5000; // ticks of one request
+const MAX_TICKS = 5000; // ticks per request
 
 export class Truths {
-  /** changed(): the truth was switched on or off. */
+  /** changed(): the user turned the switch. */
   constructor(changed) {
     Object.assign(this, { known: new Map(), shown: false });
     byId("truth").addEventListener("change", (event) => {
@@ -21,21 +21,21 @@ export class Truths {
     this.known.clear();
   }
 
-  /** Read the missing truth of some ticks; return whether any was missing. */
+  /** Load the true values of ticks that lack them. Return whether any were missing. */
   async load(name, ticks) {
     if (!this.shown || !ticks.length) return false;
     const known = this.known.get(name) ?? new Map();
     this.known.set(name, known);
-    const missing = ticks.filter((tick) => !known.has(tick)).slice(-MOST);
+    const missing = ticks.filter((tick) => !known.has(tick)).slice(-MAX_TICKS);
     if (!missing.length) return false;
-    const told = await ask(`/api/truth?release=${encodeURIComponent(name)}&from=${Math.max(missing[0], missing.at(-1) - MOST)}&to=${missing.at(-1)}`).catch(() => null);
-    const keys = told?.places.map(placeKey) ?? [];
-    told?.tick.forEach((tick, i) => known.set(tick, Object.fromEntries(Object.entries(told.measures).map(([measure, { value }]) =>
+    const result = await request(`/api/truth?release=${encodeURIComponent(name)}&from=${Math.max(missing[0], missing.at(-1) - MAX_TICKS)}&to=${missing.at(-1)}`).catch(() => null);
+    const keys = result?.places.map(placeKey) ?? [];
+    result?.tick.forEach((tick, i) => known.set(tick, Object.fromEntries(Object.entries(result.measures).map(([measure, { value }]) =>
       [measure, new Map(keys.map((key, j) => [key, value[i][j]]))]))));
     return true;
   }
 
-  at(name, measure, key, ticks) {
+  find(name, measure, key, ticks) {
     if (!this.shown) return null;
     const known = this.known.get(name);
     return ticks.map((tick) => known?.get(tick)?.[measure]?.get(key) ?? null);

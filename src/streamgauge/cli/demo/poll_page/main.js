@@ -1,43 +1,43 @@
-// The page of the poll: the collection, the crowd, and this device, if the browser allows storage.
+// The poll page: the collection, the crowd, and this device if the browser allows storage.
 
-import { ask } from "/page/api.js";
+import { request } from "/page/api.js";
 import { Live } from "/page/live.js";
 import { Status } from "/page/status.js";
 import { Crowd } from "./crowd.js";
 import { Poll } from "./poll.js";
-import { sentence } from "./words.js";
+import { toSentence } from "./words.js";
 
 const status = new Status(() => live.start());
-const live = new Live({ opened, lost: () => status.set("lost"), release, reset: opened, ledger: () => null, status: ({ state }) => status.set(state) });
+const live = new Live({ opened: reload, lost: () => status.set("lost"), release: addRelease, reset: reload, ledger: () => null, status: ({ state }) => status.set(state) });
 const crowd = new Crowd();
-const poll = new Poll({ crowd, status, changed });
-let shown = null; // the collection as text
+const poll = new Poll({ crowd, status, onStale: reloadCollection });
+let shownCollection = null; // the collection as text
 
-async function opened() {
+async function reload() {
   try {
-    await changed();
+    await reloadCollection();
     await crowd.load();
     status.note("load", "");
   } catch (error) {
-    status.note("load", sentence(error.message), "bad");
+    status.note("load", toSentence(error.message), "bad");
   }
 }
 
-/** Return whether the server has another poll, and show that one. A server may restart. */
-async function changed() {
-  const collection = await ask("/api/collection");
-  const told = JSON.stringify(collection);
-  if (told === shown) return false;
+/** Load the collection. If it is another poll, show it and return true. The server may have restarted. */
+async function reloadCollection() {
+  const collection = await request("/api/collection");
+  const text = JSON.stringify(collection);
+  if (text === shownCollection) return false;
   const [[column, { values }]] = Object.entries(collection.columns);
-  crowd.begin(values, column);
+  crowd.setItems(values, column);
   poll.open(collection, column, values);
-  shown = told;
+  shownCollection = text;
   return true;
 }
 
-function release(event) {
+function addRelease(event) {
   status.tick(event.tick);
-  if (shown !== null) crowd.take(event);
+  if (shownCollection !== null) crowd.addTick(event);
 }
 
 live.start();

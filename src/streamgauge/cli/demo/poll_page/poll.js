@@ -1,22 +1,22 @@
-// This device in the poll: client.js privatises a pick here, and only the report is sent, once. Without a reply the same
-// bytes are sent again under the same key. The server counts them once while it stores that key.
+// This device in the poll. client.js privatises a pick here, and only the report is sent, once. Without a response the page sends
+// the same bytes again under the same key. The server counts them once while it stores that key.
 
 import { Refusal } from "/page/api.js";
 import { byId, el, show } from "/page/dom.js";
-import { count } from "/page/numbers.js";
+import { formatCount } from "/page/numbers.js";
 import { InvalidSaveError, parseMechanism, buildDevice, message, wasAccepted } from "./client.js";
-import { earlier, oneMore } from "./device_count.js";
+import { loadCount, increaseCount } from "./device_count.js";
 import { showCost, showReport } from "./report.js";
-import { named, sign } from "./signs.js";
-import { sentence } from "./words.js";
+import { emojiName, emojiPicture } from "./signs.js";
+import { toSentence } from "./words.js";
 
-const AGAIN = "The report may have arrived; sent again within nine minutes, the same bytes are usually counted once.";
-const SEND = { never: "Send a private report", earlier: "Send the same report", rejected: "Send it again", unanswered: "Send it again", accepted: "Sent: nothing more to send" };
-const SAID = { never: "A private report was sent.", earlier: "The same report was sent again." };
-const OTHER = "This device reported to a poll of other settings; it sends nothing here.";
+const RESEND_NOTE = "The report may have arrived. If you send the same bytes again in less than nine minutes, they usually count once.";
+const BUTTON_TEXTS = { never: "Send a private report", earlier: "Send the same report", rejected: "Send it again", unanswered: "Send it again", accepted: "Sent: nothing more to send" };
+const ANNOUNCEMENTS = { never: "The private report was sent.", earlier: "The same report was sent again." };
+const OTHER_POLL = "This device reported to a poll with other settings, so it sends nothing here.";
 
-/** Status of the report to this poll. "earlier" is one that was drawn for a poll before it, "other" one for a poll
- * of other settings; "late" has no answer, and might count twice if it were sent again. */
+/** Return the status of the report to this poll. "earlier": drawn for an earlier poll. "other": drawn for a poll with
+ * other settings. "late": without a response, and it might count twice if it were sent again. */
 function reportStatus({ spent, remaining, lastReport, status, retrySeconds }) {
   if (spent === "0") return "never";
   if (lastReport === null) return "other";
@@ -24,16 +24,16 @@ function reportStatus({ spent, remaining, lastReport, status, retrySeconds }) {
   return status === "unanswered" && retrySeconds === 0 ? "late" : status;
 }
 
-/** Return whether there is something to send: a report for a pick, or the same report again. */
-const sends = (status, item) => (status === "never" ? item !== null : ["earlier", "rejected", "unanswered"].includes(status));
+/** Return whether a report can be sent: a new one for a pick, or the same one again. */
+const canSend = (status, item) => (status === "never" ? item !== null : ["earlier", "rejected", "unanswered"].includes(status));
 
 export class Poll {
-  /** changed(): read the collection, and return whether it is another poll. */
-  constructor({ crowd, status, changed }) {
-    Object.assign(this, { crowd, status, changed, device: null, items: [], known: null, busy: false, turn: 0, timer: 0 });
-    this.others = new BroadcastChannel("favourite emoji"); // other pages of this browser
-    this.others.addEventListener("message", () => this.known && this.#look());
-    byId("signs").addEventListener("change", () => (this.busy ? this.#offer() : this.#look()));
+  /** onStale(): load the collection, and return whether it is another poll. */
+  constructor({ crowd, status, onStale }) {
+    Object.assign(this, { crowd, status, onStale, device: null, items: [], state: null, busy: false, version: 0, timer: 0 });
+    this.channel = new BroadcastChannel("favourite emoji"); // other pages of this browser
+    this.channel.addEventListener("message", () => this.state && this.#refresh());
+    byId("signs").addEventListener("change", () => (this.busy ? this.#updateButton() : this.#refresh()));
     byId("poll").addEventListener("submit", (event) => { event.preventDefault(); this.send(); });
     byId("forget").addEventListener("click", () => this.forget());
   }
@@ -42,158 +42,158 @@ export class Poll {
   async open(collection, column, items) {
     this.items = items;
     show(byId("refused"), false);
-    byId("signs").replaceChildren(byId("signs").querySelector("legend"), ...items.map(choiceOf));
+    byId("signs").replaceChildren(byId("signs").querySelector("legend"), ...items.map(buildChoice));
     try {
       const { epsilon: maxLoss } = parseMechanism(collection.columns[column].settings); // shown before the first report
       this.device = buildDevice(collection, column, { maxLoss, name: "favourite emoji" });
     } catch (error) {
-      this.#without(`This poll is not one to report to (${error.message})`);
+      this.#showNoDevice(`This device cannot take part in this poll (${error.message})`);
       return;
     }
-    await this.#tell();
+    await this.#showState();
   }
 
-  /** Send what the button says, or nothing if the status has changed. */
+  /** Send the report that the button names, or nothing if the status has changed. */
   async send() {
-    await this.#alone(async () => {
-      const item = picked();
-      const { before, wrong } = await this.#sent(this.device, this.known.status, item);
-      await this.#tell({ item, before });
-      byId("refused").textContent = wrong;
-      show(byId("refused"), wrong !== "");
+    await this.#runExclusively(async () => {
+      const item = readPick();
+      const { before, problem } = await this.#sendReport(this.device, this.state.status, item);
+      await this.#showState({ item, before });
+      byId("refused").textContent = problem;
+      show(byId("refused"), problem !== "");
     });
   }
 
-  /** Send a report; return its earlier status, and the problem, if there is one. */
-  async #sent(device, shown, item) {
-    let before = shown, due = null;
+  /** Send a report. Return its earlier status, and the problem or an empty text. */
+  async #sendReport(device, shown, item) {
+    let before = shown, pending = null;
     try {
       before = reportStatus(await device.status());
-      if (before === shown && sends(before, item)) due = await device.prepareReport(item);
+      if (before === shown && canSend(before, item)) pending = await device.prepareReport(item);
     } catch (error) {
-      return { before, wrong: sentence(`Nothing was sent: ${error.message}`) };
+      return { before, problem: toSentence(`Nothing was sent: ${error.message}`) };
     }
-    if (due === null) return { before, wrong: "" };
-    const { code, accepted, wrong } = await sendBytes(message(device.claim, [due.report]), due.key);
+    if (pending === null) return { before, problem: "" };
+    const { code, accepted, problem } = await sendBytes(message(device.claim, [pending.report]), pending.key);
     try {
-      await device.acknowledge(due.key, accepted);
+      await device.acknowledge(pending.key, accepted);
     } catch (error) {
-      return { before, wrong: sentence(`An answer came, which this browser cannot remember: ${error.message}`) };
+      return { before, problem: toSentence(`The server responded, but this browser cannot store the response: ${error.message}`) };
     }
-    if (accepted) this.#celebrate(item, before);
-    const other = code === 400 && (await this.changed().catch(() => false));
-    return { before, wrong: other ? "The poll changed before the report arrived, and did not take it." : wrong };
+    if (accepted) this.#announce(item, before);
+    const other = code === 400 && (await this.onStale().catch(() => false));
+    return { before, problem: other ? "The poll changed before the report arrived, so the report was rejected." : problem };
   }
 
-  #celebrate(item, before) {
+  #announce(item, before) {
     if (item !== null) this.crowd.mark(item);
-    this.status.say(SAID[before] ?? "The report of your first pick was sent.");
+    this.status.say(ANNOUNCEMENTS[before] ?? "The report of your first pick was sent.");
   }
 
-  /** Forget the report: to the server, and only to the server, this becomes another device. */
+  /** Delete the report. For the server, and only for the server, this becomes another device. */
   async forget() {
-    await this.#alone(async () => {
-      if ((await this.device.status()).spent !== "0") await oneMore();
+    await this.#runExclusively(async () => {
+      if ((await this.device.status()).spent !== "0") await increaseCount();
       await this.device.wipe();
       this.crowd.mark(null);
       byId("poll").reset();
       show(byId("refused"), false);
-      await this.#tell();
-      this.status.say("To the server this is another device now.");
+      await this.#showState();
+      this.status.say("For the server this is another device now.");
     });
     byId("signs").querySelector("input")?.focus();
   }
 
   /** Run one action at a time. */
-  async #alone(act) {
-    if (this.busy || this.known === null) return;
+  async #runExclusively(action) {
+    if (this.busy || this.state === null) return;
     this.busy = true;
     byId("send").setAttribute("aria-busy", "true");
-    this.#offer();
-    await act().catch((error) => this.#without(whyOf(error)));
-    this.others.postMessage(null);
+    this.#updateButton();
+    await action().catch((error) => this.#showNoDevice(storageProblem(error)));
+    this.channel.postMessage(null);
     this.busy = false;
     byId("send").removeAttribute("aria-busy");
-    this.#offer();
+    this.#updateButton();
   }
 
-  /** Look for a report that another page of this browser sent. */
-  async #look() {
-    const before = this.known?.status;
-    const told = await this.device.status().catch(() => null);
-    if (told === null || reportStatus(told) !== before) await this.#tell();
-    this.#offer();
+  /** Read the status again. Another page of this browser may have sent a report. */
+  async #refresh() {
+    const before = this.state?.status;
+    const result = await this.device.status().catch(() => null);
+    if (result === null || reportStatus(result) !== before) await this.#showState();
+    this.#updateButton();
   }
 
-  /** Show the state of this device; `before` is the status before the report was sent now. */
-  async #tell({ item = null, before = null } = {}) {
-    const turn = (this.turn += 1);
+  /** Show the state of this device. `before` is the status before the report was sent. */
+  async #showState({ item = null, before = null } = {}) {
+    const version = (this.version += 1);
     try {
-      const told = { ...(await this.device.status()), earlier: await earlier() };
-      if (turn !== this.turn) return;
-      this.known = { ...told, status: reportStatus(told) };
+      const result = { ...(await this.device.status()), earlier: await loadCount() };
+      if (version !== this.version) return;
+      this.state = { ...result, status: reportStatus(result) };
     } catch (error) {
-      if (turn === this.turn) this.#without(whyOf(error));
+      if (version === this.version) this.#showNoDevice(storageProblem(error));
       return;
     }
     this.#show(item, before);
     clearTimeout(this.timer);
-    if (this.known.status === "unanswered") this.timer = setTimeout(() => this.#look(), 1000 * this.known.retrySeconds + 1000);
+    if (this.state.status === "unanswered") this.timer = setTimeout(() => this.#refresh(), 1000 * this.state.retrySeconds + 1000);
   }
 
   #show(item, before) {
-    const [{ lastReport: report, status, spent, earlier: others }, { claim }] = [this.known, this.device];
+    const [{ lastReport: report, status, spent, earlier: others }, { claim }] = [this.state, this.device];
     if (report !== null) showReport({ claim, items: this.items, item, report, before, status });
-    else tellNone(status === "other" ? OTHER : nothing(others));
+    else showNothing(status === "other" ? OTHER_POLL : nothingText(others));
     showCost(claim, status, others);
     for (const id of ["signs", "acts"]) show(byId(id), true);
     show(byId("without"), false);
     show(byId("forget"), spent !== "0");
-    this.#offer();
+    this.#updateButton();
   }
 
-  /** Update the button: a report for the pick, the same report under its key, or nothing. */
-  #offer() {
-    if (this.known === null) return;
-    const { status } = this.known;
-    byId("send").textContent = SEND[status] ?? "Nothing more to send";
-    byId("send").disabled = this.busy || !sends(status, picked());
+  /** Update the buttons to the state and the pick. */
+  #updateButton() {
+    if (this.state === null) return;
+    const { status } = this.state;
+    byId("send").textContent = BUTTON_TEXTS[status] ?? "Nothing more to send";
+    byId("send").disabled = this.busy || !canSend(status, readPick());
     byId("forget").disabled = this.busy;
   }
 
   /** Show the crowd without a device. */
-  #without(why) {
-    this.known = null;
-    this.turn += 1;
+  #showNoDevice(reason) {
+    this.state = null;
+    this.version += 1;
     for (const id of ["signs", "acts", "refused"]) show(byId(id), false);
     byId("signs").replaceChildren(byId("signs").querySelector("legend"));
-    byId("without").textContent = `${why}, so it sends nothing. The crowd is shown all the same.`;
+    byId("without").textContent = `${reason}, so it sends nothing. You can still see the crowd.`;
     show(byId("without"), true);
     byId("cost").replaceChildren();
-    tellNone("Nothing.");
+    showNothing("Nothing.");
   }
 }
 
-/** Reason for a page without a device: without storage, each report would be charged again. */
-const whyOf = (error) => (error instanceof InvalidSaveError ? "What this browser keeps for this page cannot be read" : "This browser keeps nothing for this page");
+/** Return the reason for a page without a device. Without storage, each report would be charged again. */
+const storageProblem = (error) => (error instanceof InvalidSaveError ? "This browser cannot read its stored data of this page" : "This browser does not store data for this page");
 
-const picked = () => new FormData(byId("poll")).get("emoji");
+const readPick = () => new FormData(byId("poll")).get("emoji");
 
-const choiceOf = (item) => el("label", {}, el("input", { type: "radio", name: "emoji", value: item }), sign(item), named(item));
+const buildChoice = (item) => el("label", {}, el("input", { type: "radio", name: "emoji", value: item }), emojiPicture(item), emojiName(item));
 
-const tellNone = (words) => byId("sent-body").replaceChildren(el("p", { class: "none" }, words));
+const showNothing = (words) => byId("sent-body").replaceChildren(el("p", { class: "none" }, words));
 
-const nothing = (others) => (others ? `As another device, nothing yet. ${count(others, "report")} ${others === 1 ? "was" : "were"} sent from here before, and cannot be called back.`
+const nothingText = (others) => (others ? `As another device, nothing yet. ${formatCount(others, "report")} ${others === 1 ? "was" : "were"} sent from here before and cannot be withdrawn.`
   : "Nothing yet. A report will be shown here, byte for byte.");
 
-/** Send bytes; return the status code, whether the report was accepted, and the problem, if any. */
+/** Send bytes. Return the status code, whether the report was accepted, and the problem or an empty text. */
 async function sendBytes(body, key) {
   const headers = { "Content-Type": "application/octet-stream", "Batch-Key": key };
-  const answer = await fetch("/api/reports", { method: "POST", headers, body, credentials: "omit" }).catch(() => null);
-  const [accepted, code] = [await wasAccepted(answer), answer?.status];
-  if (accepted) return { code, accepted, wrong: "" };
-  if (answer === null) return { code, accepted, wrong: `No answer came. ${AGAIN}` };
-  const { message: why } = new Refusal(code, (await answer.json().catch(() => ({}))).error);
-  if (accepted === false) return { code, accepted, wrong: sentence(`The server did not take it: ${why}`) };
-  return { code, accepted, wrong: `${sentence(`The server says: ${why}`)} ${AGAIN}` };
+  const response = await fetch("/api/reports", { method: "POST", headers, body, credentials: "omit" }).catch(() => null);
+  const [accepted, code] = [await wasAccepted(response), response?.status];
+  if (accepted) return { code, accepted, problem: "" };
+  if (response === null) return { code, accepted, problem: `The server did not respond. ${RESEND_NOTE}` };
+  const { message: reason } = new Refusal(code, (await response.json().catch(() => ({}))).error);
+  if (accepted === false) return { code, accepted, problem: toSentence(`The server rejected the report: ${reason}`) };
+  return { code, accepted, problem: `${toSentence(`The server responded: ${reason}`)} ${RESEND_NOTE}` };
 }

@@ -1,4 +1,4 @@
-// Emoji as pictures, the same on every machine, whatever its fonts.
+// Emoji as pictures, so that they do not depend on the fonts of the machine.
 
 import { el, svg } from "/page/dom.js";
 
@@ -7,10 +7,10 @@ export const NAMES = {
   "⭐": "star", "🐱": "cat", "😡": "angry", "🌈": "rainbow", "😴": "asleep", "🎈": "balloon",
 };
 
-/** The picture of an emoji, or its text if there is no picture. */
-export function sign(item) {
+/** Return the picture of an emoji, or its text if there is none. */
+export function emojiPicture(item) {
   if (!(item in NAMES)) return el("span", { "aria-hidden": "true" }, item);
   return svg("svg", { class: "sign", "aria-hidden": "true" }, svg("use", { href: `#${NAMES[item]}` }));
 }
 
-export const named = (item) => NAMES[item] ?? item;
+export const emojiName = (item) => NAMES[item] ?? item;

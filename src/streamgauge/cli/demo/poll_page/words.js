@@ -1,4 +1,4 @@
-// Texts of the server as sentences.
+// Messages of the server as sentences.
 
 /** End a text with one full stop. */
-export const sentence = (text) => `${text.replace(/[.\s]+$/, "")}.`;
+export const toSentence = (text) => `${text.replace(/[.\s]+$/, "")}.`;
