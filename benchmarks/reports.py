@@ -92,7 +92,7 @@ def measure_protocol(protocol: str, count: int) -> tuple[int, float]:
         batches = [parse_records("", message, stream, None, MESSAGE_REPORTS) for message in messages]
         clock = SendingClock(blocks=iter([batch.to_lines(START + 2 * SECOND_MICROSECONDS) for batch in batches]))
         clock.inbox = build_inbox(pipeline.file, clock.now)
-        pipeline.run(clock=clock, inbox=clock.inbox, stop=clock.stop)
+        pipeline.run(clock=clock, source=clock.inbox, stop=clock.stop)
         seconds = process_time() - start
         collector = claim.build_collector()
         collector.add(reports)

@@ -1,6 +1,6 @@
 """Benchmark of the server: event rate, live readers, memory and downloads.
 
-    python -P benchmarks/server.py [--seconds N] [--readers N] [--soak SECONDS] [--downloads]
+    python -P benchmarks/server.py [--seconds N] [--readers N] [--soak SECONDS] [--downloads] [--commands]
 
 Events: CONNECTIONS connections post batches of 1,000 events as JSON lines over loopback. Each waits for the reply
 before it posts again. The baseline is a bare Starlette endpoint, which replies when it has parsed every line. Our
@@ -16,6 +16,12 @@ ticks. One curator posts ten batches a second, and one live reader records when 
 it arrives half a publish_delay or more after its scheduled time. A quiet period without downloads is printed first,
 for comparison. Bar: no late tick, and a median of event posts below 0.2 s. Broken and refused downloads and
 the memory of the server are printed too. Run it on a machine that does nothing else.
+
+Commands: `--commands` alone, about 2 minutes. A release of COMMAND_GROUPS groups has ticks of COMMAND_TICK s and a
+publish_delay of COMMAND_DELAY s. One curator posts ten batches of events a second, one live reader records when ticks
+arrive. Then COMMAND_RATE requests a second arrive for COMMAND_SECONDS s: one in ten adds a release, one in ten ends the
+release that was added ADDED_SECONDS before, and the others ask for releases that the budget refuses. Bar: an added
+release is charged and answered within two publish_delays, and no tick is late.
 """
 
 import argparse
@@ -46,13 +52,25 @@ HISTORY, GROUPS, DOWNLOADERS = 2500, 200, 40
 DOWNLOAD_TICKS, QUIET_TICKS = 200, 20
 MAX_POST_SECONDS = 0.2  # median
 
+COMMAND_GROUPS, COMMAND_TICK, COMMAND_DELAY = 100_000, 5, 1.0
+COMMAND_RATE, COMMAND_SECONDS, ADDED_SECONDS = 100, 60, 3
+COMMAND_SETTINGS = """
+adhoc.max_active = 1000
+adhoc.max_active_per_analyst = 1000
+adhoc.max_total = 10000
+adhoc.max_plans_per_minute = 10000
+adhoc.max_requests_per_minute = 10000
+adhoc.max_cpu_ms = 100000
+adhoc.max_memory = "1GB"
+"""
+
 PIPELINE = """
 [stream]
 name = "visits"
 source = "http"
 time = "ts"
 time_format = "epoch ms"
-tick = "1s"
+tick = "{tick}"
 start = "{start}"
 allowed_lateness = "2s"
 unit = "event"
@@ -69,12 +87,14 @@ publish_delay = "{delay}"
 rate = {rate}
 max_streams = 5000
 max_streams_per_client = 5000
+{server}
 
 [[release]]
 name = "visits_by_region"
 sql = "SELECT region, COUNT(*), AVG(temperature) FROM visits GROUP BY region"
 window = "each"
 epsilon = 0.5
+max_groups = {groups}
 """
 
 BARE_SERVER = """
@@ -201,6 +221,9 @@ async def follow_ticks(port: int, log: Reader, connecting: asyncio.Semaphore, op
             log.ticks.append(release["tick"])
             end = time.mktime(time.strptime(release["end"][:19], "%Y-%m-%dT%H:%M:%S")) - time.timezone
             log.delays.append(time.time() - end - 2.0)
+            if release["release"] != "visits_by_region":
+                log.ticks.pop()
+                log.delays.pop()
 
 
 async def run_readers(port: int, count: int, seconds: float) -> list[Reader]:
@@ -266,12 +289,21 @@ def start_bare() -> Iterator[int]:
 
 @contextmanager
 def start_server(
-    folder: Path, *, groups: int = REGIONS, history: int = 0, delay: str = "250ms", rate: float = 1e6
+    folder: Path,
+    *,
+    groups: int = REGIONS,
+    history: int = 0,
+    delay: str = "250ms",
+    rate: float = 1e6,
+    tick: str = "1s",
+    server: str = "",
 ) -> Iterator[tuple[int, str, int]]:
     """Start a server on a new pipeline; yield its port, a token and its process id."""
     start = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - history))
     regions = ", ".join(f'"region-{index:02d}"' for index in range(groups))
-    text = PIPELINE.format(start=start, regions=regions, delay=delay, rate=rate)
+    text = PIPELINE.format(
+        start=start, regions=regions, delay=delay, rate=rate, tick=tick, server=server, groups=groups
+    )
     (folder / "bench.toml").write_text(text)
     program = [str(BIN_FOLDER / "streamgauge")]
     subprocess.run([*program, "key", "create", "bench.key"], cwd=folder, check=True, capture_output=True)
@@ -478,6 +510,81 @@ def measure_downloads(query: str) -> None:
         print(f"bar: 0 late ticks, median of event posts below {MAX_POST_SECONDS} s")
 
 
+@dataclass
+class Commands:
+    """Replies to requests: how many, and seconds of those that were accepted."""
+
+    statuses: dict[str, int] = field(default_factory=dict)
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, kind: str, status: int, seconds: float) -> None:
+        self.statuses[f"{kind} {status}"] = self.statuses.get(f"{kind} {status}", 0) + 1
+        if status < 300:
+            self.seconds.setdefault(kind, []).append(seconds)
+
+
+async def send_command(port: int, token: str, kind: str, name: str, results: Commands) -> None:
+    """Send one request on its own connection."""
+    body = b""
+    if kind != "end":
+        epsilon = 0.0001 if kind == "add" else 0.9
+        sql = "SELECT COUNT(*) FROM visits"
+        body = json.dumps({"name": name, "sql": sql, "window": "each", "epsilon": epsilon}).encode()
+    line = f"DELETE /api/releases/{name}" if kind == "end" else "POST /api/releases"
+    head = (
+        f"{line} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    start_time = time.perf_counter()
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(head.encode() + body)
+        status = await asyncio.wait_for(read_status(reader), 60)
+        writer.close()
+    except (OSError, TimeoutError, asyncio.IncompleteReadError):
+        status = 599
+    results.add(kind, status, time.perf_counter() - start_time)
+
+
+async def run_commands(port: int, token: str) -> Commands:
+    """Send requests at a fixed rate, whatever the replies."""
+    results, tasks, start_time = Commands(), list[asyncio.Task[None]](), time.perf_counter()
+    for number in range(COMMAND_RATE * COMMAND_SECONDS):
+        await asyncio.sleep(start_time + number / COMMAND_RATE - time.perf_counter())
+        kind = {0: "add", 5: "end"}.get(number % 10, "refused")
+        earlier = number - 5 - ADDED_SECONDS * COMMAND_RATE
+        name = f"r{number}" if kind != "end" else f"r{earlier}"
+        if kind != "end" or earlier >= 0:
+            tasks.append(asyncio.create_task(send_command(port, token, kind, name, results)))
+    await asyncio.gather(*tasks)
+    return results
+
+
+def measure_commands() -> None:
+    """Measure ticks without requests, then ticks and replies during requests."""
+    settings: dict[str, Any] = {"groups": COMMAND_GROUPS, "delay": f"{COMMAND_DELAY:g}s", "tick": f"{COMMAND_TICK}s"}
+    ticks = COMMAND_SECONDS // COMMAND_TICK
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        start_server(Path(folder), **settings, server=COMMAND_SETTINGS) as (port, token, pid),
+    ):
+        print(f"\n{COMMAND_GROUPS:,} groups, ticks of {COMMAND_TICK} s, publish_delay {COMMAND_DELAY:g} s")
+        print_measurement("quiet", *asyncio.run(measure_ticks(port, token, 4, COMMAND_DELAY)), COMMAND_DELAY)
+        command = [sys.executable, "-P", __file__, "--command-load", str(port), token]
+        with start_process(command, stdout=subprocess.PIPE) as child:
+            log, load = asyncio.run(measure_ticks(port, token, ticks, COMMAND_DELAY))
+            results = Commands(**json.loads(child.communicate()[0]))
+        print_measurement(f"{COMMAND_RATE} requests a second", log, load, COMMAND_DELAY)
+        for kind, found in results.seconds.items():
+            delays = sorted(each / COMMAND_DELAY for each in found)
+            p50, p99 = (delays[int(share * (len(delays) - 1))] for share in (0.5, 0.99))
+            print(
+                f"{kind}: {len(delays)} accepted, p50 {p50:.2f}, p99 {p99:.2f}, worst {delays[-1]:.2f} publish_delays"
+            )
+        print(f"replies {dict(sorted(results.statuses.items()))}; memory {read_memory(pid):.0f} MiB")
+        print("bar: accepted within 2 publish_delays, 0 late ticks")
+
+
 async def run_downloads(port: int, path: str, seconds: float) -> Downloads:
     """Repeat a download on all connections until the time is over or SIGTERM arrives."""
     results, until = Downloads(), time.perf_counter() + seconds
@@ -498,12 +605,19 @@ def main() -> None:
     parser.add_argument("--soak", type=float, default=0)
     parser.add_argument("--load", nargs=4, metavar=("PORT", "TOKEN", "SECONDS", "CONNECTIONS"))
     parser.add_argument("--downloads", action="store_true")
+    parser.add_argument("--commands", action="store_true")
+    parser.add_argument("--command-load", nargs=2, metavar=("PORT", "TOKEN"))
     parser.add_argument("--query", default="format=csv", help="query string of the downloads")
     parser.add_argument("--download", nargs=3, metavar=("PORT", "PATH", "SECONDS"))
     arguments = parser.parse_args()
     if arguments.download:
         port, path, seconds = arguments.download
         print(json.dumps(asyncio.run(run_downloads(int(port), path, float(seconds))).__dict__))
+    elif arguments.command_load:
+        port, token = arguments.command_load
+        print(json.dumps(asyncio.run(run_commands(int(port), token)).__dict__))
+    elif arguments.commands:
+        measure_commands()
     elif arguments.downloads:
         measure_downloads(arguments.query)
     elif arguments.load:

@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -20,7 +21,7 @@ import streamgauge as sg
 from streamgauge.audit.catalogue import list_entries, list_names
 from streamgauge.config.pipeline_file import PipelineFileError, read_pipeline
 from streamgauge.sql.functions import load_functions
-from streamgauge.testing.contracts import check_engine, check_sink, check_streaming_source
+from streamgauge.testing.contracts import check_engine, check_engine_changes, check_sink, check_streaming_source
 from tests.support.declared import ALL, TICKS, engine, json_line, stream
 from tests.support.packages import write_package
 
@@ -145,6 +146,9 @@ def test_the_sqlite_sink_keeps_the_contract_of_sinks(tmp_path: Path) -> None:
 def test_the_timed_engine_keeps_the_contract_of_engines() -> None:
     timed = import_module("sg_timed").TimedEngine
     check_engine(lambda: timed(engine(stream(), [ALL])), lambda: engine(stream(), [ALL]), ENGINE_LINES, TICKS)
+    reference = partial(engine, stream())
+    changed = {"lines": ENGINE_LINES, "ticks": TICKS}
+    check_engine_changes(lambda some: timed(reference(some)), reference, [ALL], [ALL, ALL], **changed)
 
 
 @pytest.mark.usefixtures("package")

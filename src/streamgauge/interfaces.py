@@ -254,6 +254,13 @@ class Engine(Protocol):
         """Do the same work as for a block of one record, without a record."""
         ...
 
+    def change_measures(self, measures: "Sequence[Measure]") -> None:
+        """Answer other measures from the next block on. Users stay bounded as they are.
+
+        If it raises, nothing has changed. A run calls it between two blocks, when a release is added.
+        """
+        ...
+
     def locate(self, block: Block, header: Header = None) -> tuple[DroppedRecord, ...]:
         """Return the positions of bad records in a block."""
         ...

@@ -16,6 +16,7 @@ from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.pipeline import Pipeline
 from streamgauge.store.keys import create_key
 from tests.support.clinics import TOML, records
+from tests.support.pipelines import run
 
 MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM visits", "window": "each", "epsilon": 0.125}
 
@@ -28,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     (folder / "visits.jsonl").write_text("".join(f"{line}\n" for line in records(50)))
     (folder / "clinic.toml").write_text(TOML)
     found = Pipeline(read_pipeline(folder / "clinic.toml"))
-    found.run(adhoc_releases=(AdHocRelease(parse_adhoc_release(MORE, found.file.stream), "ana"),))
+    run(found, adhoc_releases=[AdHocRelease(parse_adhoc_release(MORE, found.file.stream), "ana")])
     found.run(end_releases=("more",))
     return found
 

@@ -86,7 +86,7 @@ HOSTILE = {"jsonl": JSON, "csv": CSV}
 def reading(file_format: str, threads: int) -> tuple[RowSource, RecordReader]:
     declared = stream(file_format)
     source = RowSource(declared, {}, [READ], SECRET)
-    connection = DuckConnection("UTC", "600MB", threads, source.declarations)
+    connection = DuckConnection("UTC", "600MB", threads, source.build_declarations())
     return source, RecordReader(declared, source.fields, connection)
 
 

@@ -73,7 +73,7 @@ def sent(house: House, made: Any, lines: Sequence[Arrival], last: int = TICKS, *
     ends = [(at, line + b"\n") for at, line in sorted(lines, key=lambda each: each[0])]
     clock = Arriving(ends, write)
     options |= {"step": act} if last < TICKS else {}
-    observed = house.run(made, clock=clock, inbox=inbox, stop=stop, **options)
+    observed = house.run(made, clock=clock, source=inbox, stop=stop, **options)
     observed.public["progress"] = observed.progress
     return observed
 

@@ -5,6 +5,7 @@ import json
 import math
 import signal
 from pathlib import Path
+from threading import Event as Flag
 from typing import Any
 
 import numpy as np
@@ -202,7 +203,9 @@ def test_what_an_analyst_asks_for_goes_on_with_its_settings(tmp_path: Path) -> N
     mechanism = {"name": "Pegasus", "smoother": "james_stein", "split": 0.75}
     body = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": 1, "mechanism": mechanism}
     wanted = AdHocRelease(parse_adhoc_release(body, base.file.stream), "ann")
-    next(iter(base.ticks(adhoc_releases=(wanted,), max_batch_ticks=3)))
+    stop = Flag()
+    run(base, adhoc_releases=(wanted,), max_batch_ticks=3, stop=stop, on_progress=lambda _: stop.set())
+    assert len(base.releases("asked")) == 3
     run(base)
     assert len(base.releases("asked")) == 10
     (requested,) = [each for each in base.plan().releases if each.name == "asked"]

@@ -2,19 +2,26 @@
 
 from dataclasses import replace
 from pathlib import Path
-from threading import Event as Flag
 from typing import Any
 
 import pytest
 
-from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import (
+    AddRelease,
+    CommandQueue,
+    CommandRefusedError,
+    CommandSchedule,
+    EndRelease,
+    NotRunningError,
+)
 from streamgauge.runtime.plan import limits as room
 from streamgauge.runtime.release_run import ReleaseRun
-from streamgauge.runtime.session import RunRefusedError, SessionBuilder
-from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, world, write
+from streamgauge.runtime.session import RunRefusedError
+from tests.support.commands import add_releases, run_until_applied
+from tests.support.pipelines import COUNTS, SECOND, one_a_second, pipeline, published, run, tables, world, write
 
 SMALL = {"name": "asked", "sql": COUNTS, "window": "each", "epsilon": "1/100"}
 LONG = {"window": "sliding 100000000s"}
@@ -35,12 +42,12 @@ def names(made: Any) -> set[str]:
 
 
 def refused(made: Any, *wanted: AdHocRelease) -> str:
-    """Why a run does not take releases, which the plan of the last one tells too; nothing is charged."""
-    stop = Flag()
-    stop.set()
-    with pytest.raises(InvalidReleaseError) as why:
-        run(made, adhoc_releases=wanted, stop=stop)
-    assert names(made) <= {"counts"}
+    """Return the reasons for which a run refuses the last release. Only those before it are charged."""
+    *before, last = run_until_applied(made, *map(AddRelease, wanted), clock=world(made.file.path.parent))
+    assert [each.result() for each in before] == [None] * len(before)
+    assert names(made) == {"counts", *(each.release.name for each in wanted[:-1])}
+    with pytest.raises(CommandRefusedError) as why:
+        last.result()
     return str(why.value)
 
 
@@ -49,7 +56,7 @@ def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
     long = build_request(made, **LONG)
     why = refused(made, long)
     assert "must keep at most 64000000 bytes in all" in why
-    assert "; ".join(each.removeprefix("v.toml: ") for each in plan_adhoc(made.file, long).refusals) in why
+    assert "; ".join(plan_adhoc(made.file, long).refusals) == why
 
 
 def test_all_that_is_open_is_counted(tmp_path):
@@ -62,9 +69,9 @@ def test_all_that_is_open_is_counted(tmp_path):
     run(made, adhoc_releases=(build_request(made, name="a"),))
     third = build_request(made, name="c")
     assert plan_adhoc(made.file, build_request(made, name="b")).refusals == ()
-    with pytest.raises(InvalidReleaseError, match="must keep at most"):
+    with pytest.raises(CommandRefusedError, match="must keep at most"):
         run(made, adhoc_releases=(build_request(made, name="b"), third))
-    run(made, adhoc_releases=(build_request(made, name="b"),))
+    assert names(made) == {"counts", "a", "b"}
     (why,) = plan_adhoc(made.file, third).refusals
     assert f"got {3 * keeps}" in why
 
@@ -79,16 +86,20 @@ def test_what_a_release_keeps_is_what_its_run_has(tmp_path):
 
 
 def test_too_many_groups_or_releases_are_refused(tmp_path):
-    made = made_in(tmp_path, server={"adhoc_max_groups": 1})
+    folders = [tmp_path / name for name in ("groups", "active", "per analyst")]
+    for folder in folders:
+        folder.mkdir()
+    made = made_in(folders[0], server={"adhoc_max_groups": 1})
     assert "groups of release asked must be at most 1" in refused(made, build_request(made))
-    made = made_in(tmp_path, server={"adhoc_max_active": 1})
+    made = made_in(folders[1], server={"adhoc_max_active": 1})
     assert "must be at most 1 at a time, got 2" in refused(
         made, build_request(made), build_request(made, "bea", name="b")
     )
-    made = made_in(tmp_path, server={"adhoc_max_active_per_analyst": 1})
-    assert "releases of ana must be at most 1" in refused(made, build_request(made), build_request(made, name="b"))
+    made = made_in(folders[2], server={"adhoc_max_active_per_analyst": 1})
     both = build_request(made), build_request(made, "bea", name="b")
     assert all(plan_adhoc(made.file, each).refusals == () for each in both)
+    assert "releases of ana must be at most 1" in refused(made, build_request(made), build_request(made, name="b"))
+    assert plan_adhoc(made.file, both[1]).refusals == ()
 
 
 class LargeRun(ReleaseRun):
@@ -107,25 +118,23 @@ UNBUILDABLE: dict[type, type] = {ReleaseRun: LargeRun}
 def test_what_cannot_be_built_is_never_charged(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    with pytest.raises(MemoryError):
-        run(made, adhoc_releases=(build_request(made),), components=UNBUILDABLE)
-    run(made, components=UNBUILDABLE)
+    failures: list[Exception] = []
+    queue = CommandQueue(now=lambda: 0, on_failure=failures.append)
+    queue.on_idle = queue.close
+    outcome = queue.submit(AddRelease(build_request(made)))
+    run(made, commands=queue, components=UNBUILDABLE)
+    with pytest.raises(NotRunningError, match="the release could not be started"):
+        outcome.result()
+    assert [type(each) for each in failures] == [MemoryError]
     assert names(made) == {"counts"}
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-class LazyBuilder(SessionBuilder):
-    """A start that charges releases without building them."""
-
-    def build_runs(self):
-        pass
-
-
 def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
-    """As a pipeline may be that was charged before runs were built first."""
+    """The memory of the machine may have been larger when it was charged."""
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
-    run(made, adhoc_releases=(build_request(made),), components={SessionBuilder: LazyBuilder})
+    add_releases(made, [build_request(made)])
     for settings in ({}, {"end_releases": ("asked",)}):  # there may be memory again: so an end loses nothing
         with pytest.raises(MemoryError):
             run(made, components=UNBUILDABLE, **settings)
@@ -151,12 +160,14 @@ def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(
 
 @pytest.mark.parametrize("second", [9, 11, 12])
 def test_behind_a_server_a_release_begins_by_the_moment_at_which_it_is_observed(tmp_path, second):
+    """Commands of the seconds up to 12 are applied at second 12, and readers see them at second 24."""
     made = made_in(tmp_path)
-    start = made.file.stream.start
-    observed = {"find_publish_time": lambda now: start + -(-(now - start) // 12_000_000) * 12_000_000}
-    stop = Flag()
-    stop.set()
-    run(made, clock=world(tmp_path, at=second), adhoc_releases=(build_request(made),), stop=stop, **observed)
-    assert made.ledger().releases["asked"].first == (12 + 20) // 10 + 2
-    run(made, clock=world(tmp_path, at=second + 12), end_releases=("asked",), stop=stop, **observed)
-    assert made.ledger().releases["asked"].end_tick == (24 - 5) // 10
+    schedule = CommandSchedule(made.file.stream.start, 12 * SECOND)
+    clock = world(tmp_path, at=second)
+    add_releases(made, [build_request(made)], clock=clock, schedule=schedule)
+    assert clock.second == 12
+    assert made.ledger().releases["asked"].first == (24 + 20) // 10 + 2
+    clock = world(tmp_path, at=second + 12)
+    (ended,) = run_until_applied(made, EndRelease("asked"), clock=clock, schedule=schedule)
+    assert (clock.second, ended.result()) == (24, None)
+    assert made.ledger().releases["asked"].end_tick == (36 - 5) // 10

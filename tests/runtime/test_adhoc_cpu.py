@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import CommandRefusedError
 from streamgauge.runtime.ledger import log as book
 from streamgauge.runtime.plan.limits import cpu_ms
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, run, tables, write
@@ -40,7 +40,7 @@ def two_beside(made: Any) -> None:
 
 def test_the_work_of_all_that_is_open_is_bounded(tmp_path):
     made = bounded(tmp_path, 2 * work(pipeline(tmp_path, tables()), COUNTS) - 1)
-    with pytest.raises(InvalidReleaseError, match="must take at most 11 units of work in all"):
+    with pytest.raises(CommandRefusedError, match="must take at most 11 units of work in all"):
         two_beside(made)
     assert set(made.ledger().releases) == {"counts", "a"}
     (why,) = plan_adhoc(made.file, build_request(made, name="b")).refusals

@@ -1,8 +1,10 @@
 """Releases that analysts asked for: charged first, restored on every start, ended by people, not by edits."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -11,12 +13,14 @@ import pytest
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.pipeline_file import PipelineFileError
-from streamgauge.privacy import BudgetExceededError, Pure
+from streamgauge.privacy import Pure
 from streamgauge.runtime.adhoc import releases as asked_releases
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, add_adhoc_releases, parse_adhoc_release
+from streamgauge.runtime.commands.queue import AddRelease, CommandRefusedError, EndRelease
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.session import RunRefusedError, SessionBuilder
+from tests.support.commands import run_until_applied
 from tests.support.forked import forked, killed_at
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, world, write
 
@@ -153,7 +157,7 @@ def test_what_cannot_be_requested_for_or_ended_is_refused_without_a_trace(tmp_pa
     before = acts(made)
     if "ask" in settings:
         settings = {"adhoc_releases": (build_request(made, epsilon=0.1, **settings["ask"]),)}
-    with pytest.raises(InvalidReleaseError, match=words):
+    with pytest.raises((CommandRefusedError, InvalidReleaseError), match=words):
         until(made, tmp_path, 9, at=6, **settings)
     assert acts(made) == before
 
@@ -173,33 +177,89 @@ def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3)
     before = acts(made)
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(CommandRefusedError):
         until(made, tmp_path, 6, at=3, adhoc_releases=(build_request(made, epsilon=0.75),))
     assert acts(made) == before
     until(made, tmp_path, 20, at=3)
 
 
-def test_sql_that_cannot_be_answered_is_refused_before_there_is_a_store(tmp_path):
+def test_sql_that_cannot_be_answered_is_refused_without_a_trace(tmp_path):
     made = live(tmp_path)
-    with pytest.raises(ValueError, match="release asked"):
-        until(made, tmp_path, 3, adhoc_releases=(build_request(made, sql="SELECT secret FROM other"),))
+    until(made, tmp_path, 3)
+    before = acts(made)
+    with pytest.raises(CommandRefusedError, match="release asked"):
+        until(made, tmp_path, 6, at=3, adhoc_releases=(build_request(made, sql="SELECT secret FROM other"),))
+    assert acts(made) == before
+
+
+def test_sql_of_a_file_is_refused_before_there_is_a_store(tmp_path):
+    made = live(tmp_path, {"name": "other", "sql": "SELECT secret FROM other"})
+    with pytest.raises(ValueError, match="release other"):
+        until(made, tmp_path, 3)
     assert not made.file.folder.exists()
 
 
-@pytest.mark.parametrize(
-    "step",
-    ["commit_begun", "rows_written", "slot_written", "transaction_committed", "store_committed", "guard_written"],
-)
-def test_a_server_that_is_killed_while_it_charges_has_charged_all_of_it_or_nothing(tmp_path, step):
+BEFORE_COMMIT = ("commands_judged", "commit_begun", "rows_written", "slot_written")
+AFTER_COMMIT = ("transaction_committed", "store_committed", "guard_written", "commands_committed")
+
+
+def kill_in_commands(step: str) -> Callable[[str], None]:
+    """Return a hook that kills the process at a step of the commit of commands."""
+    is_applying = False
+
+    def hook(name: str) -> None:
+        nonlocal is_applying
+        is_applying = is_applying or name == "commands_judged"
+        if is_applying:
+            killed_at(step)(name)
+
+    return hook
+
+
+@pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
+def test_a_run_killed_while_it_charges_has_charged_everything_or_nothing(tmp_path, step):
     made = finished(tmp_path)
     run(made)
     wanted = (build_request(made),)
-    assert forked(lambda: next(iter(made.ticks(adhoc_releases=wanted, step=killed_at(step))))) == -9
+    assert forked(lambda: run(made, adhoc_releases=wanted, step=kill_in_commands(step))) == -9
     charged = "asked" in made.ledger().releases
-    assert charged is (step in ("transaction_committed", "store_committed", "guard_written"))
+    assert charged is (step in AFTER_COMMIT)
     run(made, adhoc_releases=() if charged else wanted)
     assert published(made, "asked") == [[5.0, 5.0]] * 10
     assert made.ledger().ledger.remaining_loss() == Pure("1/4")
+
+
+@pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
+def test_a_live_run_killed_while_it_charges_continues_with_its_commands(tmp_path, step):
+    """Both commands of a batch are committed, or none. The next run has exactly the committed releases."""
+    made = live(tmp_path)
+    until(made, tmp_path, 17)
+    both = [AddRelease(build_request(made, name=name, epsilon="1/8")) for name in ("one", "two")]
+    act = partial(run_until_applied, made, *both, clock=world(tmp_path, at=17), step=kill_in_commands(step))
+    assert forked(act) == -9
+    added = {"one", "two"} if step in AFTER_COMMIT else set()
+    assert set(made.ledger().releases) == {"counts", *added}
+    until(made, tmp_path, 80, at=17)
+    assert ticks_of(made) == [1, 2, 3, 4, 5, 6, 7]
+    assert set(made.ledger().releases) == {"counts", *added}
+    assert all(ticks_of(made, name) == [5, 6, 7] for name in added)
+
+
+@pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
+def test_a_run_killed_while_it_ends_a_release_ended_it_or_not(tmp_path, step):
+    made = live(tmp_path)
+    until(made, tmp_path, 80, adhoc_releases=(build_request(made, epsilon="1/2"),))
+    before = ticks_of(made, "asked")
+    act = partial(
+        run_until_applied, made, EndRelease("asked"), clock=world(tmp_path, at=80), step=kill_in_commands(step)
+    )
+    assert forked(act) == -9
+    is_ended = step in AFTER_COMMIT
+    assert (made.ledger().releases["asked"].end_tick is not None) is is_ended
+    until(made, tmp_path, 120, at=80)
+    assert ticks_of(made)[-1] == 11
+    assert ticks_of(made, "asked") == (before if is_ended else [*range(before[0], 12)])
+    assert made.ledger().ledger.remaining_loss(first=20) == (Pure("1/2") if is_ended else Pure.zero())
 
 
 def test_sinks_get_the_releases_of_the_file_alone(tmp_path):
@@ -291,6 +351,7 @@ def test_the_ledger_tells_who_requested_and_when_the_budget_comes_back(tmp_path)
     assert texts["requested_by"] == {"asked": "ana"}
     first = made.ledger().releases["asked"].first
     assert texts["timeline"] == [
+        {"first_tick": 1, "last_tick": first - 1, "spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}},
         {"first_tick": first, "last_tick": first + 4, "spent": {"epsilon": "3/4"}, "remaining": {"epsilon": "1/4"}},
         {"first_tick": first + 5, "last_tick": None, "spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}},
     ]

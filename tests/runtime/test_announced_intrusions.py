@@ -59,7 +59,7 @@ def run(made: Any, begin: float, until: float, **settings: Any) -> None:
     inbox = EphemeralInbox(max_waiting_bytes=10**6)
     sent = "\n".join(json.dumps(event(begin + 1, u=f"u{i}")) for i in range(300))
     clock.acts = {begin + 1: lambda: inbox.put("k", sent.encode()), until: stop.set}
-    made.run(clock=clock, inbox=inbox, stop=stop, **settings)
+    made.run(clock=clock, source=inbox, stop=stop, **settings)
 
 
 def acts(made: Any) -> list[Tables]:

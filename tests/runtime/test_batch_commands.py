@@ -1,4 +1,4 @@
-"""Over a source that is all there: however often a run is asked for more, what it has goes on."""
+"""Over a finished source: however many commands arrive, the releases of the run advance."""
 
 from pathlib import Path
 from threading import Event as Flag
@@ -8,36 +8,53 @@ import pytest
 
 from streamgauge.runtime import file_run as finished_run
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import AddRelease, CommandQueue
 from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
 
 SMALL = {"sql": COUNTS, "window": "each", "epsilon": "1/100"}
 
 
-def pressed(folder: Path, turns: int) -> Any:
-    """A run that is asked for one more release in every turn, and told at once that others wait."""
-    made, command_flag = pipeline(folder, tables()), Flag()
+def run_under_load(folder: Path, batches: int) -> Any:
+    """Resume a run at tick 5 of its file, add a release at its start and at every batch, and stop it."""
+    made, stop = pipeline(folder, tables()), Flag()
     write(folder, one_a_second())
-    command_flag.set()
-    for number in range(turns):
-        release = parse_adhoc_release(SMALL | {"name": f"z{number}"}, made.file.stream)
-        run(made, max_batch_ticks=2, commands_waiting=command_flag, adhoc_releases=(AdHocRelease(release, "ana"),))
+    run(made, max_batch_ticks=4, stop=stop, on_progress=lambda _: stop.set())
+    assert ticks_of(made) == [1, 2, 3, 4]
+    queue, outcomes, progress = CommandQueue(now=lambda: 0), list[Any](), list[Any]()
+    stop.clear()
+
+    def add_release() -> None:
+        release = parse_adhoc_release(SMALL | {"name": f"z{len(outcomes)}"}, made.file.stream)
+        outcomes.append(queue.submit(AddRelease(AdHocRelease(release, "ana"))))
+
+    def note(each: Any) -> None:
+        progress.append(each)
+        if len(progress) == batches:
+            stop.set()
+        else:
+            add_release()
+
+    add_release()
+    run(made, max_batch_ticks=2, commands=queue, stop=stop, on_progress=note)
+    assert [each.result(0) for each in outcomes] == [None] * batches
     return made
 
 
-def test_every_command_has_a_batch_of_the_file_and_one_of_what_was_requested_for(tmp_path: Path) -> None:
-    made = pressed(tmp_path, 3)
-    assert ticks_of(made) == [1, 2, 3, 4, 5, 6]
-    assert ticks_of(made, "z0") == ticks_of(made)  # it began with the file
-    assert [ticks_of(made, name) for name in ("z1", "z2")] == [[1, 2]] * 2
+def test_the_file_advances_with_a_command_at_every_batch(tmp_path: Path) -> None:
+    made = run_under_load(tmp_path, 3)
+    assert published(made) == [[5.0, 5.0]] * 10
+    assert set(made.ledger().releases) == {"counts", "z0", "z1", "z2"}
+
+
+def test_ad_hoc_releases_get_all_ticks_with_a_command_at_every_batch(tmp_path: Path) -> None:
+    made = run_under_load(tmp_path, 8)
+    assert all(published(made, f"z{number}") == [[5.0, 5.0]] * 10 for number in range(4))
     run(made)
-    assert all(published(made, name) == [[5.0, 5.0]] * 10 for name in ("counts", "z0", "z1", "z2"))
+    assert all(published(made, f"z{number}") == [[5.0, 5.0]] * 10 for number in range(8))
 
 
 def test_a_twin_that_begins_with_what_is_behind_starves_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def behind_first(opened: Any) -> Any:
-        return [(False, runs) for runs in finished_run.group_cohorts(opened.runs)]
-
-    monkeypatch.setattr(finished_run, "order_cohorts", behind_first)
-    assert ticks_of(pressed(tmp_path, 3)) == [1, 2]
+    monkeypatch.setattr(finished_run, "order_cohorts", lambda session: finished_run.group_cohorts(session.runs))
+    assert ticks_of(run_under_load(tmp_path, 8)) == [1, 2, 3, 4]

@@ -1,17 +1,21 @@
 """A live run whose clock is far ahead: it says how far it is, and stops after a commit, not after all."""
 
+from concurrent.futures import Future
 from pathlib import Path
 from threading import Event as Flag
+from typing import Any
 
 import pytest
 
 from streamgauge.localdp import HadamardResponse
 from streamgauge.localdp import collector as estimates
 from streamgauge.privacy import Pure
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import AddRelease, CommandQueue
 from streamgauge.runtime.options import Progress
 from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.store.reader import StoreReader
-from tests.support.pipelines import START, pipeline, run, tables, world
+from tests.support.pipelines import COUNTS, START, pipeline, run, tables, world
 
 HOUR = {"live": True, "end": "2026-01-05T01:00:00Z"}
 MINUTES = HOUR | {"end": "2026-01-05T00:02:30Z"}
@@ -56,15 +60,20 @@ def test_that_a_run_is_behind_is_reported_before_it_is_open_and_before_anything_
     assert after.index("due 12") < after.index("block_read")
 
 
-def test_a_run_whose_stream_begins_later_sleeps_and_takes_turns(
+def test_a_run_whose_stream_begins_later_sleeps_and_applies_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, clock, command_flag = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
+    made, clock, stop = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
     looks, looked = iter(range(1000)), clock.now
     monkeypatch.setattr(clock, "now", lambda: looked() - 60 * 10**6 + 0 * next(looks))
-    clock.acts[3] = command_flag.set
-    run(made, clock=clock, commands_waiting=command_flag)
+    queue, outcomes = CommandQueue(now=clock.now), list[Future[Any]]()
+    release = parse_adhoc_release({"name": "asked", "sql": COUNTS, "epsilon": "1/4"}, made.file.stream)
+    clock.acts[3] = lambda: outcomes.append(queue.submit(AddRelease(AdHocRelease(release, "ana"))))
+    clock.acts[9] = stop.set
+    run(made, clock=clock, commands=queue, stop=stop)
     assert next(looks) < 900
+    assert [each.result(0) for each in outcomes] == [None]
+    assert set(made.ledger().releases) == {"counts", "asked"}
 
 
 def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,7 +50,7 @@ def list_work(folder: Path, came: dict[float, Any], source: str, components: dic
         made,
         clock=clock,
         stop=stop,
-        inbox=inbox,
+        source=inbox,
         step=lambda name: note(name) if name == "store_committed" else None,
         components={Batches: ListedBatches, **components},
     )

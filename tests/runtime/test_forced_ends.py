@@ -8,11 +8,13 @@ import pytest
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.runtime.adhoc.planning import plan_adhoc
+from streamgauge.runtime.commands.queue import AddRelease, CommandQueue, CommandRefusedError
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.release_run import Batches
 from streamgauge.runtime.session import SessionBuilder
 from tests.runtime.test_adhoc_capacity import build_request, made_in
-from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, write
+from tests.support.commands import add_releases
+from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, run, tables, ticks_of, world, write
 
 
 class DownError(RuntimeError):
@@ -21,10 +23,9 @@ class DownError(RuntimeError):
 
 def started(folder: Path, **settings: Any) -> Any:
     """A run over a batch file that was asked for a release, and stopped after three ticks of it."""
-    made, command_flag = made_in(folder, live=False, **settings), Flag()
+    made, stop = made_in(folder, live=False, **settings), Flag()
     write(folder, one_a_second())
-    command_flag.set()
-    run(made, max_batch_ticks=3, commands_waiting=command_flag, adhoc_releases=(build_request(made),))
+    run(made, max_batch_ticks=3, adhoc_releases=(build_request(made),), stop=stop, on_progress=lambda _: stop.set())
     assert ticks_of(made, "asked") == [1, 2, 3]
     return made
 
@@ -95,9 +96,13 @@ def more_refused(folder: Path) -> list[str]:
     assert plan_adhoc(made.file, more, finished={"asked"}).refusals == ()
     refused = list(plan_adhoc(made.file, more).refusals)
     if refused:
-        with pytest.raises(InvalidReleaseError, match="must be at most 1 at a time, got 2"):
-            run(made, adhoc_releases=(more,), stop=stop)
-        run(made, adhoc_releases=(more,), finished_releases=frozenset({"asked"}))
+        with pytest.raises(CommandRefusedError, match="must be at most 1 at a time, got 2"):
+            add_releases(made, [more])
+        queue = CommandQueue(now=lambda: 0, find_finished=lambda: {"asked"})
+        queue.on_idle = queue.close
+        outcome = queue.submit(AddRelease(more))
+        run(made, commands=queue)
+        assert outcome.result(0) is None
     return refused
 
 
@@ -113,10 +118,9 @@ def test_a_twin_that_counts_what_is_open_alone_lets_it_pass(tmp_path: Path, monk
 
 def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None:
     made, stop = made_in(tmp_path, server={"adhoc_max_total": 1}), Flag()
-    (tmp_path / "v.jsonl").touch()
+    add_releases(made, [build_request(made)], clock=world(tmp_path))
     stop.set()
-    run(made, adhoc_releases=(build_request(made),), stop=stop)
-    run(made, end_releases=("asked",), stop=stop)
+    run(made, clock=world(tmp_path, at=1), end_releases=("asked",), stop=stop)
     (why,) = plan_adhoc(made.file, build_request(made, name="more")).refusals
     assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
     assert "adhoc.max_total" in why
@@ -162,15 +166,10 @@ def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
     sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
     lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}
-    usual, stop, command_flag = {"name": "counts", "sql": COUNTS}, Flag(), Flag()
+    usual, stop = {"name": "counts", "sql": COUNTS}, Flag()
     write(tmp_path, one_a_second())
-    command_flag.set()
-    stop.set()
-    run(
-        pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup),
-        max_batch_ticks=3,
-        commands_waiting=command_flag,
-    )
+    first = pipeline(tmp_path, tables(usual, {"name": "more", "sql": sql}) | lookup)
+    run(first, max_batch_ticks=3, stop=stop, on_progress=lambda _: stop.set())
     run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,r\n")
     run(pipeline(tmp_path, tables(usual) | lookup), stop=stop)

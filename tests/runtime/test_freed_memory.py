@@ -35,7 +35,7 @@ def test_a_pan_private_run_asks_for_it_and_no_other(
     stop = Flag()
     clock = world(tmp_path)
     clock.acts = {3: stop.set}
-    pipeline(tmp_path, tables(**stream)).run(clock=clock, inbox=EphemeralInbox(max_waiting_bytes=9), stop=stop)
+    pipeline(tmp_path, tables(**stream)).run(clock=clock, source=EphemeralInbox(max_waiting_bytes=9), stop=stop)
     assert calls == [True] * asked
 
 

@@ -43,7 +43,7 @@ def test_events_that_are_sent_are_published_as_ticks_close(tmp_path, how):
     clock, inbox, stop = sending(tmp_path, made)
     for second in (2, 12, 22):
         clock.acts[second] = lambda s=second: inbox.put(str(s), lines(event(s), event(s, "b"), event(s)))
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     assert published(made) == [[2, 1]] * 3
     if how:
         assert published(made, measure=1) == [[0, 0], [0, 1], [0, 1]]
@@ -54,12 +54,12 @@ def test_an_inbox_outlives_a_run_that_is_stopped_and_loses_nothing(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=4)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     waiting = inbox.put("b", lines(event(3)))
     assert (inbox.find_status("a"), inbox.find_status("b"), waiting.done.done()) == ("committed", "waiting", False)
     stop.clear()
     clock.acts[20] = stop.set
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     assert (waiting.done.done(), published(made)) == (True, [[2, 0]])
 
 
@@ -77,9 +77,9 @@ def test_a_run_that_fails_at_any_step_is_gone_on_with_in_the_same_process(tmp_pa
             raise Fault(step)
 
     with pytest.raises(Fault):
-        run(made, clock=clock, inbox=inbox, stop=stop, step=fail)
+        run(made, clock=clock, source=inbox, stop=stop, step=fail)
     assert not sent[0].done.done()
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     assert sent[0].done.result(0) is None
     assert published(made) == [[1, 0], [0, 0]]
 
@@ -89,10 +89,10 @@ def test_a_batch_that_is_sent_again_after_hours_of_silence_is_counted_once(tmp_p
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=4)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     later, fresh, stop = sending(tmp_path, made, at=7200, until=7210)
     ticket = fresh.put("a", lines(event(1)))
-    run(made, clock=later, inbox=fresh, stop=stop)
+    run(made, clock=later, source=fresh, stop=stop)
     assert (ticket.is_duplicate, published(made)[0]) == (True, [1, 0])
 
 
@@ -102,7 +102,7 @@ def test_a_batch_that_is_sent_again_when_its_key_is_forgotten_is_late(tmp_path):
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
     again: list[Any] = []
     clock.acts[100] = lambda: again.append(inbox.put("a", lines(event(1))))
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     assert (again[0].is_duplicate, sum(row[0] for row in published(made))) == (False, 1)
 
 
@@ -111,7 +111,7 @@ def test_bad_records_are_dropped_alone_and_recorded_for_the_curator(tmp_path):
     clock, inbox, stop = sending(tmp_path, made)
     bad = b'\xff\n{"ts": "none", "g": "a"}\n{"ts": \n' + lines(event(1))
     clock.acts[2] = lambda: inbox.put("a", bad)
-    run(made, clock=clock, inbox=inbox, stop=stop)
+    run(made, clock=clock, source=inbox, stop=stop)
     assert published(made)[0] == [1, 0]
     assert len(made.quarantine()) == 3
 
@@ -125,7 +125,7 @@ def test_the_store_is_as_long_whatever_was_sent_and_has_no_key_in_it(tmp_path):
         made = pipeline(folder, tables(**SENT))
         clock, inbox, stop = sending(folder, made, until=25)
         clock.acts[2] = lambda n=batches, i=inbox: [i.put(f"patient {k}", lines(event(1))) for k in range(n)]
-        run(made, clock=clock, inbox=inbox, stop=stop)
+        run(made, clock=clock, source=inbox, stop=stop)
         assert all(b"patient" not in path.read_bytes() for path in made.file.folder.iterdir())
         with closing(SQLITE.open_reader(made.file.folder)) as driver:
             found.append(sorted((part.name, len(part.sealed)) for part in driver.parts()))

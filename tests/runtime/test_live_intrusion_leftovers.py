@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamgauge.runtime.intrusion.intrude import Intrusion, IntrusionError
-from streamgauge.server.intrusion import build_export_path
+from streamgauge.runtime.intrusion.export import ReleaseSnapshot, build_export_path
+from streamgauge.runtime.intrusion.intrude import IntrusionError
+from streamgauge.runtime.release_run import ReleaseRun
 from tests.runtime import test_pan_private_leftovers as leftovers
-from tests.runtime.test_pan_private_leftovers import LESS, MARKS, Apart, committed, eventually, runner_of, send
+from tests.runtime.test_pan_private_leftovers import LESS, MARKS, Apart, committed, runner_of, send
 from tests.runtime.test_pan_private_memory import batch
 from tests.support.memory_searched import in_octets, nothing_collected
 
@@ -22,17 +23,16 @@ apart = leftovers.apart  # a fixture
 
 def after_a_look(folder: Path) -> set[Any]:
     """Marks in the memory of a server that refused an intrusion and held one, between two batches."""
-    opened = list[str]()
-    runner = runner_of(folder, lambda name: opened.extend([name] * (name == "session_opened")))
+    runner = runner_of(folder)
     build_export_path(runner.file, "taken").mkdir(parents=True)
     with nothing_collected():
         runner.start()
         try:
             send(runner, batch())
-            with pytest.raises(IntrusionError, match="which exists"):
-                runner.intrude(build_export_path(runner.file, "taken"))
-            assert runner.intrude(build_export_path(runner.file, "court")).number == 1
-            eventually(lambda: len(opened) >= 3)
+            refused = runner.submit_intrusion(build_export_path(runner.file, "taken")).exception(20)
+            assert isinstance(refused, IntrusionError)
+            assert "which exists" in str(refused)
+            assert runner.submit_intrusion(build_export_path(runner.file, "court")).result(20).number == 1
             send(runner, batch(LESS))
             return committed()
         finally:
@@ -40,15 +40,14 @@ def after_a_look(folder: Path) -> set[Any]:
 
 
 def held_on_to(patch: pytest.MonkeyPatch) -> None:
-    """The broken twin: garbage that has all state, as it was before the run went on."""
-    begin = Intrusion.__init__
+    """The broken twin: the copies that were exported stay in memory."""
+    capture, kept = ReleaseSnapshot.capture, list[ReleaseSnapshot]()
 
-    def kept(self: Any, *given: Any) -> None:
-        begin(self, *given)
-        self.itself = self
+    def keep(run: ReleaseRun) -> ReleaseSnapshot:
+        kept.append(capture(run))
+        return kept[-1]
 
-    patch.setattr(Intrusion, "__init__", kept)
-    patch.setattr(Intrusion, "forget", lambda self: None)
+    patch.setattr(ReleaseSnapshot, "capture", keep)
 
 
 @pytest.mark.slow

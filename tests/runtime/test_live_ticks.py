@@ -125,7 +125,7 @@ def test_a_backlog_of_many_blocks_is_read_before_a_tick_closes(tmp_path: Path) -
     made, steps = pipeline(tmp_path, tables(**MINUTE)), []
     clock = world(tmp_path, {0: one_a_second(60)}, at=3600)
     with closing(follow_in_small_blocks(tmp_path)) as source:
-        run(made, clock=clock, inbox=source, step=steps.append)
+        run(made, clock=clock, source=source, step=steps.append)
     assert steps.count("block_read") > 2
     assert published(made) == [[5.0, 5.0]] * 6
 
@@ -141,7 +141,7 @@ def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(tmp_path: Path) 
             stop.set()
 
     with closing(follow_in_small_blocks(tmp_path)) as source:
-        run(made, clock=clock, stop=stop, step=step, inbox=source)
+        run(made, clock=clock, stop=stop, step=step, source=source)
         assert not source.at_end
     assert (len(read), ticks_of(made)) == (1, [])
     run(made, clock=clock)

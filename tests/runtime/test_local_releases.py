@@ -165,7 +165,7 @@ def test_columns_of_codes_and_of_vectors_come_in_one_record_and_are_counted_each
     how = sending(tmp_path, mixed, {}, 15)
     clock = how["clock"]
     lines = "".join(f"{json.dumps({'arrived': clock.now() + 1, **each})}\n" for each in [*records, {}])
-    clock.acts[2] = lambda: how["inbox"].put("k", lines.encode())
+    clock.acts[2] = lambda: how["source"].put("k", lines.encode())
     run(mixed, **how)
     for name, own in claims.items():
         collector = own.build_collector()
@@ -189,7 +189,7 @@ def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Pat
     assert "ages ends: its budget returns" in changes
     clock, stop = world(tmp_path, at=16), Flag()
     clock.acts[25] = stop.set
-    run(fewer, clock=clock, inbox=build_inbox(fewer.file, clock.now), stop=stop)
+    run(fewer, clock=clock, source=build_inbox(fewer.file, clock.now), stop=stop)
     ledger = fewer.ledger().ledger
     assert ledger is not None
     assert [charge.name for charge in ledger.entries] == ["column emoji", "ages"]
@@ -202,15 +202,15 @@ def test_a_report_that_is_stamped_before_the_end_is_counted_or_never_acknowledge
     ending = pipeline(tmp_path, made)
     how = sending(tmp_path, ending, {2: [1]}, 99)
     tickets = []
-    how["clock"].acts[19] = lambda: tickets.append(how["inbox"].put("last", said(how["clock"], [5, 5])))
+    how["clock"].acts[19] = lambda: tickets.append(how["source"].put("last", said(how["clock"], [5, 5])))
     late: list[bytes] = []
     how["clock"].acts[19.5] = lambda: late.append(said(how["clock"], [7]))  # stamped, and put too late
     run(ending, **how)
     assert published(ending, "now") == expected(ending, [[1], [5, 5]], 1)
     assert tickets[0].done.result(0) is None
-    ticket = how["inbox"].put("late", late[0])
+    ticket = how["source"].put("late", late[0])
     assert not ticket.done.done()
-    how["inbox"].close()
+    how["source"].close()
     with pytest.raises(InboxFullError, match="got some after its end"):
         ticket.done.result(0)
 
@@ -219,7 +219,7 @@ def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: 
     """The stand-in lies before the start, as the server has it."""
     made = poll(tmp_path, *POLL["release"][1::2])
     how = sending(tmp_path, made, {2: [1]}, 15)
-    clock, inbox, tickets = how["clock"], how["inbox"], []
+    clock, inbox, tickets = how["clock"], how["source"], []
 
     def again() -> None:
         lines = said(clock, [1])
@@ -240,15 +240,15 @@ def test_a_release_of_reports_that_was_requested_for_costs_nothing_and_goes_on(t
     mine = AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana", Fraction(1, 9))
     assert plan_adhoc(made.file, mine).refusals == ()
     texts = drawn(made, "ab", 1)
-    run(made, **sending(tmp_path, made, {2: texts}, 15), adhoc_releases=(mine,))
+    run(made, **sending(tmp_path, made, {2: [], 22: texts}, 35), adhoc_releases=(mine,))
     assert published(made, "mine") == expected(made, [texts], 1)
     ledger_log = made.ledger()
     assert find_same_request(made.file, mine, ledger_log) is not None
     dear = replace(mine, release=parse_adhoc_release({**body, "epsilon": 2}, made.file.stream))
     assert find_same_request(made.file, dear, ledger_log) is None
-    clock, stop = world(tmp_path, at=16), Flag()
-    clock.acts[35] = stop.set
-    run(made, clock=clock, inbox=build_inbox(made.file, clock.now), stop=stop)
+    clock, stop = world(tmp_path, at=36), Flag()
+    clock.acts[45] = stop.set
+    run(made, clock=clock, source=build_inbox(made.file, clock.now), stop=stop)
     assert made.ledger().open_releases()["mine"].column == "emoji"
     (act,) = [act for act in ledger_log.ledger_entries if act.kind == "charge" and act.body["release"] == "mine"]
     assert entry_text(act).startswith("mine, reads column emoji, ticks ")
@@ -292,12 +292,12 @@ def test_an_old_copy_of_a_store_is_charged_for_what_it_draws_and_not_for_reports
     files = {path: path.read_bytes() for path in made.file.folder.iterdir() if path.name.startswith("store")}
     later = world(tmp_path, at=16)
     later.acts[35] = (stop := Flag()).set
-    run(made, clock=later, inbox=build_inbox(made.file, later.now), stop=stop)
+    run(made, clock=later, source=build_inbox(made.file, later.now), stop=stop)
     for path, data in files.items():
         path.write_bytes(data)
     stop.clear()
     later.acts[38] = stop.set
-    run(made, clock=later, inbox=build_inbox(made.file, later.now), stop=stop, accept_rollback=True)
+    run(made, clock=later, source=build_inbox(made.file, later.now), stop=stop, accept_rollback=True)
     acts = [
         (act.kind, act.body.get("release"))
         for act in made.ledger().ledger_entries

@@ -13,15 +13,16 @@ from streamgauge import Pipeline
 from streamgauge.privacy import BudgetExceededError, Ledger, Pure, WEvent
 from streamgauge.runtime.adhoc import releases as running_on
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import CommandRefusedError
 from streamgauge.runtime.ledger.log import ChargedRelease
 from streamgauge.runtime.live.run import LiveRun
 from streamgauge.runtime.published import read_opened_tick
 from streamgauge.runtime.session import SessionBuilder
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.store.store import LedgerEntry
-from streamgauge.testing.noise import SilentNoise
 from tests.support.crash_readers import in_memory
 from tests.support.pipelines import event, pipeline, tables, world
+from tests.support.pipelines import run as run_pipeline
 
 LIVE: dict[str, Any] = {"source": "http", "mode": "streaming", "pan_private": True, "end": None, "sinks": []}
 COUNTS = {
@@ -42,7 +43,7 @@ def run(made: Pipeline, begin: int, sent: int, until: int, **settings: Any) -> N
     clock, stop, inbox = (world(made.file.path.parent, at=begin), Flag(), EphemeralInbox(max_waiting_bytes=10**6))
     send = partial(inbox.put, "k", json.dumps(event(sent)).encode())
     clock.acts = {until: stop.set, sent: send}
-    made.run(clock=clock, inbox=inbox, stop=stop, noise=SilentNoise(), **settings)
+    run_pipeline(made, clock=clock, source=inbox, stop=stop, **settings)
 
 
 def after_an_end(folder: Path, unit: Any) -> tuple[int, list[int], list[int]]:
@@ -101,7 +102,7 @@ ENDS: dict[str, Any] = {
 
 @pytest.mark.parametrize("how", ENDS)
 def test_a_first_tick_that_is_open_stays_charged_though_nothing_was_published(tmp_path: Path, how: str) -> None:
-    with pytest.raises(BudgetExceededError, match="from tick 4"):
+    with pytest.raises(CommandRefusedError, match="on top of epsilon 1"):
         ended_before_it_published(tmp_path, **ENDS[how])
 
 

@@ -1,7 +1,7 @@
 """What is left in the memory of a process of what a pan-private run was before: nothing.
 
 Beside the registers as they are, what they were at the last commit shows what came in between as it is. So
-the whole memory is searched after a restart, after a turn of a server, and after a failure, garbage included.
+the whole memory is searched after a restart, after a command to a server, and after a failure, garbage included.
 Noise is silent: registers are the sums that were sent, and no mark is there by chance. It all happens in a
 process of its own: one that has run other tests holds millions of objects, all of which would be searched.
 """
@@ -9,15 +9,18 @@ process of its own: one that has run other tests holds millions of objects, all 
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streamgauge.interfaces import ignore_step
+from streamgauge.plan.planner import ReleasePlan
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands import apply
 from streamgauge.runtime.options import Options
+from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.runtime.session import RunSession, SessionBuilder
 from streamgauge.server import runner as runners
 from streamgauge.server.runner import NotRunningError, Runner
@@ -112,12 +115,11 @@ def eventually(holds: Callable[[], Any]) -> None:
     raise AssertionError("it must come to pass, got nothing of it")
 
 
-def runner_of(folder: Path, step: Callable[[str], None]) -> Runner:
+def runner_of(folder: Path, step: Callable[[str], None] = ignore_step, **options: Any) -> Runner:
     made = private(folder, budget={"epsilon": 2})
     clock = Standing(time=(START + 14) * 1_000_000)
-    return Runner(
-        made.file, Options(clock=clock, step=step, noise=SilentNoise()), tuning=Tuning(batch_interval_seconds=0.0)
-    )
+    chosen = Options(clock=clock, step=step, noise=SilentNoise(), **options)
+    return Runner(made.file, chosen, tuning=Tuning(align_commands=False))
 
 
 def send(runner: Runner, lines: bytes) -> None:
@@ -127,34 +129,48 @@ def send(runner: Runner, lines: bytes) -> None:
         runner.inbox.put("", each).done.result(20)
 
 
-def after_a_turn(folder: Path, fails: int) -> set[Any]:
-    """Of a server that was asked for something between two batches; the opening of such a number fails."""
-    opened = list[str]()
+class FailingRun(ReleaseRun):
+    """Cannot be built for the release that is added."""
 
-    def step(name: str) -> None:
-        opened.extend([name] * (name == "session_opened"))
-        if name == "session_opened" and len(opened) == fails:
+    @classmethod
+    def start(cls, plan: ReleasePlan, name: str, first: int, noise: Any) -> ReleaseRun:
+        if name == "m":
             raise OSError(28, "no space left on device")
+        return super().start(plan, name, first, noise)
 
-    runner = runner_of(folder, step)
+
+def after_a_command(folder: Path, kind: type[ReleaseRun]) -> set[Any]:
+    """Marks in the memory of a server that was asked for a release between two batches."""
+    runner = runner_of(folder, components={ReleaseRun: kind})
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
     requested = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")
     with nothing_collected():
         runner.start()
         try:
             send(runner, batch())
-            with suppress(NotRunningError):
-                runner.add_release(requested)
-            eventually(lambda: len(opened) >= (3 if fails else 2))
+            added = runner.submit_release(requested).exception(20)
+            assert isinstance(added, NotRunningError if kind is FailingRun else type(None))
             send(runner, batch(LESS))
             return committed()
         finally:
             runner.stop()
 
 
-@pytest.mark.parametrize("fails", [0, 2], ids=["opened", "failed"])
-def test_a_command_of_a_server_leaves_nothing_of_the_run_before(tmp_path: Path, apart: Apart, fails: int) -> None:
-    assert apart(after_a_turn, tmp_path, fails, twin=as_it_is) == set()
+@pytest.mark.parametrize("kind", [ReleaseRun, FailingRun], ids=["added", "failed"])
+def test_a_command_of_a_server_leaves_nothing_of_the_run_before(
+    tmp_path: Path, apart: Apart, kind: type[ReleaseRun]
+) -> None:
+    assert apart(after_a_command, tmp_path, kind) == set()
+
+
+def kept_parts(patch: pytest.MonkeyPatch) -> None:
+    """The broken twin: the state that a command commits is kept."""
+    kept = list[Any]()
+    patch.setattr(apply, "overwrite", kept.append)
+
+
+def test_a_command_that_keeps_what_it_commits_is_caught(tmp_path: Path, apart: Apart) -> None:
+    assert apart(after_a_command, tmp_path, ReleaseRun, twin=kept_parts) == MARKS
 
 
 def after_a_failure(folder: Path) -> set[Any]:

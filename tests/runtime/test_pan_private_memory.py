@@ -103,7 +103,7 @@ def looked_at(
 
     clock.looks = {when.looked: lambda: observation.append(look(runs[0]))}
     components = {LiveRun: ListedRun, **settings.pop("components", {})}
-    made.run(clock=clock, inbox=inbox, stop=stop, components=components, **settings)
+    made.run(clock=clock, source=inbox, stop=stop, components=components, **settings)
     assert len(observation) == 1
     return [*observation, made]
 

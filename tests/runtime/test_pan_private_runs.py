@@ -12,10 +12,11 @@ import pytest
 from streamgauge import Pipeline
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.plan.planner import plan_release
+from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import AddRelease, CommandQueue
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_PART
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.release_run import ReleaseRun
-from streamgauge.runtime.resources import RunResources
 from streamgauge.sources import build_inbox
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.store.keys import load_key
@@ -54,7 +55,7 @@ def test_parts_of_a_tick_are_added_up_and_what_comes_as_it_closes_is_of_the_next
     clock.acts[8] = lambda: inbox.put("k", lines(event(99), event(-3), event(3, "z"), {"g": "a"}))
     clock.acts[20] = lambda: inbox.put("k", lines(event(19.5, "b"), event(20, "b"), event(20, "b")))
     observed: list[Progress] = []
-    run(made, clock=clock, inbox=inbox, stop=stop, on_progress=observed.append)
+    run(made, clock=clock, source=inbox, stop=stop, on_progress=observed.append)
     assert published(made) == [[2, 2], [1, 2], [1, 3]]
     assert {(each.events, tuple(each.dropped), each.counts_events) for each in observed} == {(0, (), False)}
 
@@ -68,7 +69,7 @@ def test_all_that_a_counter_of_vectors_can_say_is_said(tmp_path: Path) -> None:
         for second in (1, 6, 12):
             events = [event(second, "ab"[i % 2], i % 11) for i in range(40)]
             clock.acts[second] = lambda s=second, e=events, b=source: b.put(f"{s}", lines(*e))
-        run(each, clock=clock, inbox=source, stop=stop)
+        run(each, clock=clock, source=source, stop=stop)
     for one, other in zip(made.releases("many"), plain.releases("many"), strict=False):
         assert one.value[0].tolist() == other.value[0].tolist(), "sums, of which all is made"
         assert (one.stddev[0] > other.stddev[0]).all()
@@ -90,8 +91,8 @@ def test_a_crash_loses_what_came_since_the_last_commit_and_nothing_else(tmp_path
             raise Fault(step)
 
     with pytest.raises(Fault):
-        run(made, clock=clock, inbox=inbox, stop=stop, step=fail)
-    run(made, clock=clock, inbox=inbox, stop=stop)
+        run(made, clock=clock, source=inbox, stop=stop, step=fail)
+    run(made, clock=clock, source=inbox, stop=stop)
     texts = published(made)
     assert texts[0] == [1, 0]
     stored = [2, 1] if step == "transaction_committed" else [1, 0]
@@ -101,20 +102,19 @@ def test_a_crash_loses_what_came_since_the_last_commit_and_nothing_else(tmp_path
     assert len({(row["tick"], str(row.get("groups", row.get("group")))) for row in rows}) == len(rows)
 
 
-def test_a_run_that_is_stopped_or_set_down_goes_on_in_the_middle_of_a_tick(tmp_path: Path) -> None:
-    """Behind a server too, which holds lock and sinks, and asks for the key of a sealed store again."""
+def test_a_run_that_is_stopped_or_takes_a_command_goes_on_in_the_middle_of_a_tick(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(RUNNING, **PRIVATE))
     clock, inbox, stop = sending(tmp_path, 4)
-    command_flag = Flag()
-    clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 7: command_flag.set}
+    queue = CommandQueue(now=clock.now)
+    body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
+    add = AddRelease(AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana"))
+    clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 7: lambda: queue.submit(add)}
     clock.acts[6] = lambda: inbox.put("b", lines(event(5), event(5, "b")))
     clock.acts |= {8: lambda: inbox.put("c", lines(event(8))), 14: stop.set}
-    with RunResources(made.file) as holding:
-        for ended in (stop, command_flag, stop):
-            run(made, clock=clock, inbox=inbox, stop=stop, commands_waiting=command_flag, resources=holding)
-            assert ended.is_set()
-            assert holding._key is None
-            ended.clear()
+    run(made, clock=clock, source=inbox, stop=stop)
+    stop.clear()
+    run(made, clock=clock, source=inbox, stop=stop, commands=queue)
+    add.outcome.result(0)
     assert published(made) == [[3, 1]]
 
 
@@ -138,7 +138,7 @@ def lost(made: Pipeline, folder: Path) -> list[list[int]]:
             raise Fault(name)
 
     with pytest.raises(Fault):
-        made.run(clock=clock, inbox=inbox, noise=InsecureNoise(1), step=fail)
+        made.run(clock=clock, source=inbox, noise=InsecureNoise(1), step=fail)
     stored, record, marked = registers(made)
     assert ("rerandomizations" not in record, marked) == (True, False)
     return stored
@@ -147,7 +147,7 @@ def lost(made: Pipeline, folder: Path) -> list[list[int]]:
 def taken_up(made: Pipeline, folder: Path, begin: float, until: float, seed: int) -> None:
     clock, inbox, stop = sending(folder, until)
     clock.time += int(begin * SECOND)
-    made.run(clock=clock, inbox=inbox, stop=stop, noise=InsecureNoise(seed))
+    made.run(clock=clock, source=inbox, stop=stop, noise=InsecureNoise(seed))
 
 
 def test_a_run_that_was_lost_begins_its_registers_again_and_one_that_was_set_down_does_not(tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_a_table_of_users_goes_on_as_it_is_where_a_run_was_lost(tmp_path: Path) 
                 raise fault
 
         with pytest.raises(Fault) if fail else nullcontext():
-            made.run(clock=clock, inbox=inbox, stop=stop, step=failing)
+            made.run(clock=clock, source=inbox, stop=stop, step=failing)
     assert ticks_of(made, "here") == [1, 2]
 
 
@@ -222,7 +222,7 @@ def test_users_are_estimated_from_tables_that_can_be_seized(tmp_path: Path) -> N
     everybody = [event(2, "ab"[i % 2], u=f"u{i}") for i in range(600)]
     clock.acts |= {2: lambda: inbox.put("k", lines(*everybody)), 12: lambda: inbox.put("k", again)}
     again = lines(*(event(12, "a", u=f"u{i}") for i in range(0, 600, 2)), event(12, u="nobody"))
-    made.run(clock=clock, inbox=inbox, stop=stop, noise=InsecureNoise(1))
+    made.run(clock=clock, source=inbox, stop=stop, noise=InsecureNoise(1))
     truth = {"r0": [[600, 0.6], [600, 0.6]], "r1": [[0], [0.3]], "r2": [[0.6], [0.9]]}
     for name, ticks in truth.items():
         for one, exact in zip(made.releases(name), ticks, strict=True):

@@ -43,7 +43,7 @@ class SlowLog(StreamingSource):
 def test_a_due_tick_waits_for_records_in_flight(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:00:10Z"))
     clock = ManualClock(time=(START + 30) * SECOND)
-    made.run(clock=clock, noise=SilentNoise(), inbox=SlowLog(clock))
+    made.run(clock=clock, noise=SilentNoise(), source=SlowLog(clock))
     assert published(made) == [[7, 0]]
 
 

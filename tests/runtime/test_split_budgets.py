@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from streamgauge.privacy import Approx, BudgetExceededError, PrivacyError, Pure, Remainder, Zcdp
+from streamgauge.privacy import Approx, Pure, Remainder, Zcdp
 from streamgauge.runtime.adhoc.planning import plan_adhoc
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import CommandRefusedError
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.runtime.ledger.shares import remaining_share
@@ -111,7 +112,7 @@ def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(t
     assert plan_adhoc(made.file, more).refusals == (
         "v.toml: the share of ana: charge must be at most what is left, nothing, got epsilon 0.01",
     )
-    with pytest.raises(PrivacyError, match="charge must be at most what is left"):
+    with pytest.raises(CommandRefusedError, match="charge must be at most what is left"):
         until(made, tmp_path, 6, at=3, adhoc_releases=(more,))
 
 
@@ -130,7 +131,7 @@ def test_a_share_allows_what_the_one_ledger_refuses_and_that_is_refused(tmp_path
     until(made, tmp_path, 3)
     wanted = build_request(made, share=HALF, epsilon=0.5)
     assert "on top of epsilon 0.75, delta 1e-06" in plan_adhoc(made.file, wanted).refusals[0]
-    with pytest.raises(BudgetExceededError):
+    with pytest.raises(CommandRefusedError):
         until(made, tmp_path, 6, at=3, adhoc_releases=(wanted,))
 
 

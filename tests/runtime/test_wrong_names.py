@@ -377,7 +377,7 @@ def test_events_that_are_sent_are_counted(tmp_path: Path) -> None:
         14: lambda: inbox.put("2", b'{"ts": 1767571213, "g": "a"}\n{"ts": "?"}\n') and None,
     }
     what = "the column g", "a declared value of g"
-    assert list_output(made, clock=clock, inbox=inbox) == [
+    assert list_output(made, clock=clock, source=inbox) == [
         f"of 1 record 100 % have {TIME}, 0 % have {what[0]}, 0 % have {what[1]}",
         *(none(1, each).replace("records", "record") for each in what),
         f"of 3 records 67 % have {TIME}, 33 % have {what[0]}, 33 % have {what[1]}",
@@ -406,7 +406,7 @@ def test_nothing_is_counted_in_a_pan_private_run(tmp_path: Path, monkeypatch: py
     }
     private["columns"] = {"g": {"values": ["a", "b"]}}
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:01:40Z", **private))
-    assert list_output(made, clock=clock, inbox=inbox) == []
+    assert list_output(made, clock=clock, source=inbox) == []
     assert built
     assert {str(each.counters) for each in built} == {"{}"}
 

@@ -11,7 +11,7 @@ from starlette.routing import Route
 from streamgauge.plan.planner import plan_release
 from streamgauge.runtime.adhoc import planning as asked_module
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
-from streamgauge.server.commands import CommandRefusedError, NotRunningError, RunStoppingError
+from streamgauge.runtime.commands.queue import CommandRefusedError, NotRunningError, RunStoppingError
 from streamgauge.server.http.limits import Limits
 from streamgauge.server.routes.adhoc import CLOCK_MARGIN_SECONDS, AdHocRoutes
 from streamgauge.server.routes.ledger import PublicLedger

@@ -255,7 +255,7 @@ def test_visit_that_is_sent_again_after_a_refusal_counts_once(tmp_path: Path) ->
     gate, clock = Flag(), stepped(1)
     file = file_of(tmp_path, COUNT, server={"publish_delay": "20ms"}, **PRIVATE)
     runner = Runner(file, Options(noise=SilentNoise(), clock=clock), tuning=IMPATIENT)
-    runner.inbox = runner.source = Gated(gate)
+    runner.inbox = Gated(gate)
     runner.start()
     try:
         curator = House(tmp_path, runner).client("curator")

@@ -1,32 +1,52 @@
-"""When turns begin and are heard of: by the clock and the moment of asking, on the grid of departures."""
+"""Times of commands and replies: functions of the clock and of the request, at multiples of the delay."""
 
 from itertools import pairwise
 
 import pytest
 
-from streamgauge.server.publishing.clock import PublishSchedule
-from streamgauge.server.publishing.command_schedule import CommandSchedule
-from streamgauge.server.tuning import DEFAULT_TUNING
+from streamgauge.runtime.commands.queue import CommandSchedule, next_multiple
 
 START, SECOND = 7_000, 10**6
+REQUESTS = range(START, START + 30 * SECOND, SECOND // 7)
 
 
-@pytest.mark.parametrize("every", [SECOND // 4, SECOND, 3 * SECOND // 2, 10 * SECOND])
-def test_batches_are_apart_and_visible_a_whole_delay_later(every: int) -> None:
-    gathering = CommandSchedule(PublishSchedule(START, every))
-    requested = range(START, START + 30 * SECOND, SECOND // 7)
-    begun = sorted({gathering.find_start_time(moment) for moment in requested})
-    assert all(after - before >= DEFAULT_TUNING.batch_interval_seconds * SECOND for before, after in pairwise(begun))
-    for moment in requested:
-        begins, received = gathering.find_start_time(moment), gathering.find_reply_time(moment)
-        assert moment <= begins == received - every
-        assert (received - START) % every == 0
+@pytest.mark.parametrize("interval", [SECOND // 4, SECOND, 3 * SECOND // 2, 10 * SECOND])
+def test_replies_leave_a_whole_delay_after_the_start(interval: int) -> None:
+    schedule = CommandSchedule(START, interval)
+    starts = sorted({schedule.find_start_time(moment) for moment in REQUESTS})
+    assert all(after - before >= interval for before, after in pairwise(starts))
+    for moment in REQUESTS:
+        start, reply = schedule.find_start_time(moment), schedule.find_reply_time(moment)
+        assert moment <= start == reply - interval
+        assert start - moment < interval
+        assert (reply - START) % interval == 0
 
 
-def test_all_who_ask_between_two_multiples_are_received_of_together() -> None:
-    gathering = CommandSchedule(PublishSchedule(0, SECOND))
-    assert [gathering.find_reply_time(moment) for moment in (1, SECOND, SECOND + 1)] == [
+def test_requests_between_two_multiples_have_one_reply_time() -> None:
+    schedule = CommandSchedule(0, SECOND)
+    assert [schedule.find_reply_time(moment) for moment in (1, SECOND, SECOND + 1)] == [
         2 * SECOND,
         2 * SECOND,
         3 * SECOND,
     ]
+
+
+def test_command_that_is_not_aligned_starts_at_once_and_its_reply_is_aligned() -> None:
+    schedule = CommandSchedule(START, SECOND, is_aligned=False)
+    for moment in REQUESTS:
+        reply = schedule.find_reply_time(moment)
+        assert schedule.find_start_time(moment) == moment
+        assert SECOND <= reply - moment < 2 * SECOND
+        assert (reply - START) % SECOND == 0
+
+
+def test_without_a_delay_commands_and_replies_are_immediate() -> None:
+    schedule = CommandSchedule(START)
+    assert [schedule.find_start_time(5), schedule.find_reply_time(5), schedule.find_publish_time(5)] == [5, 5, 5]
+
+
+def test_next_multiple_is_the_first_at_or_after_a_moment() -> None:
+    for moment in range(-30, 30):
+        found = next_multiple(4, 7, moment)
+        assert (found - 4) % 7 == 0
+        assert 0 <= found - moment < 7

@@ -1,6 +1,7 @@
-"""Turns: who waits shares one, each has its while, and a failure is told by declarations alone."""
+"""The queue of commands: order, size of a batch, replies; and the text that clients get of a failure."""
 
-from contextlib import suppress
+from pathlib import Path
+from threading import Event as Flag
 from threading import Thread
 from typing import Any
 
@@ -8,176 +9,179 @@ import pytest
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.privacy import PrivacyError
-from streamgauge.runtime.session import RunRefusedError
-from streamgauge.server import commands as turns
-from streamgauge.server.commands import (
+from streamgauge.runtime.commands.queue import (
+    MAX_BATCH_COMMANDS,
+    AddRelease,
+    AnnounceIntrusion,
+    CatchingUpError,
     Command,
-    CommandBatch,
     CommandQueue,
     CommandRefusedError,
+    CommandSchedule,
+    EndRelease,
     NotRunningError,
     RunStoppingError,
 )
-from streamgauge.server.tuning import Tuning
+from streamgauge.runtime.release_run import ReleaseRun
+from streamgauge.runtime.session import RunRefusedError
 from streamgauge.sinks import SinkError
 from streamgauge.sources import SourceError
-from tests.support.served import IMMEDIATE, eventually
+from tests.server.test_runner import requested
+from tests.support.served import IMMEDIATE, PausedRunner, close, file_of, leave, running, stepped
 
 
-def asks(name: str) -> Command:
-    requested: Any = name
-    return Command(releases=(requested,))
+def add(name: str) -> AddRelease:
+    release: Any = name
+    return AddRelease(release)
 
 
-def shared(*commands: Command, found: CommandQueue | None = None) -> tuple[CommandQueue, CommandBatch]:
-    """A turn that these share."""
-    found = found or CommandQueue(tuning=IMMEDIATE)
-    found.mark_opened(found.current)
+def build_queue(*commands: Command, now: int = 0) -> CommandQueue:
+    """Return a queue without a delay, with some commands."""
+    queue = CommandQueue(now=lambda: now)
     for command in commands:
-        found.submit(command)
-    found.finish_batch(found.current, None)
-    batch = found.next_batch(idle=False)
-    assert batch is not None
-    assert batch.commands == commands
-    return found, batch
+        queue.submit(command)
+    return queue
 
 
-def test_who_waits_is_shown_when_no_one_gets_a_batch_any_more_and_the_run_goes_on() -> None:
-    waits, later = asks("waits"), asks("later")
-    found = CommandQueue(tuning=IMMEDIATE)
-    found.mark_opened(found.current)
-    found.submit(waits)
-    found.reject_new()
-    assert isinstance(waits.outcome.exception(timeout=0), RunStoppingError)
+def test_closed_queue_rejects_waiting_and_later_commands() -> None:
+    waiting = add("waiting")
+    queue = build_queue(waiting)
+    queue.close()
+    assert isinstance(waiting.outcome.exception(timeout=0), RunStoppingError)
+    assert (queue.pending_count, queue.take_due()) == (0, [])
     with pytest.raises(RunStoppingError):
-        found.submit(later)
-    assert not found.current.stop.is_set()
+        queue.submit(add("later"))
 
 
-def test_a_batch_that_fails_while_the_server_stops_is_shared_by_no_one_alone() -> None:
-    commands = asks("a"), asks("b")
-    found, batch = shared(*commands)
-    found.reject_new()
-    found.finish_batch(batch, SourceError("gone"))
-    assert all(isinstance(command.outcome.exception(timeout=0), NotRunningError) for command in commands)
+def test_rejected_commands_are_not_taken_and_later_ones_are() -> None:
+    waiting, later = add("waiting"), add("later")
+    queue = build_queue(waiting)
+    queue.reject_pending(CatchingUpError())
+    assert isinstance(waiting.outcome.exception(timeout=0), CatchingUpError)
+    queue.submit(later)
+    assert queue.take_due() == [later]
 
 
-def after_a_rest(found: CommandQueue) -> CommandBatch:
-    """The turn after the one in which the run goes on as it was."""
-    rest = found.next_batch(idle=False)
-    assert rest is not None
-    assert rest.commands == ()
-    found.mark_opened(rest)
-    assert rest.is_interrupted
-    found.finish_batch(rest, None)
-    batch = found.next_batch(idle=False)
-    assert batch is not None
-    return batch
+def test_ends_precede_releases_which_precede_intrusions() -> None:
+    ends, adds, intrusion = [EndRelease(name) for name in "ab"], [add(name) for name in "xy"], AnnounceIntrusion(Path())
+    queue = build_queue(intrusion, adds[0], ends[0], adds[1], ends[1])
+    assert queue.take_due() == [*ends, *adds, intrusion]
 
 
-def test_who_is_judged_is_shown_at_once_and_the_batch_is_of_the_others() -> None:
-    refused, done, left = asks("a"), Command(end_names=("b",)), Command(end_names=("c",))
-    found, batch = shared(refused, done, left)
-    found.apply_refusals(batch, [("taken",), None, ()])
-    assert batch.commands == (left,)
-    assert isinstance(refused.outcome.exception(0), CommandRefusedError)
-    assert done.outcome.result(0) is None
-    assert not left.outcome.done()
+def test_batch_has_a_bounded_number_of_commands_ends_first() -> None:
+    adds, end = [add(str(number)) for number in range(2 * MAX_BATCH_COMMANDS)], EndRelease("last")
+    queue = build_queue(*adds, end)
+    batches = [queue.take_due() for _ in range(4)]
+    assert [len(batch) for batch in batches] == [MAX_BATCH_COMMANDS, MAX_BATCH_COMMANDS, 1, 0]
+    assert [command for batch in batches for command in batch] == [end, *adds]
 
 
-def test_ends_share_a_batch_however_many_fail_next_to_them() -> None:
-    """Ticks wait for ends: so these wait for nobody who asks for something."""
-    ends, alone = [Command(end_names=(name,)) for name in "abcdef"], [asks("x"), asks("y")]
-    found, batch = shared(alone[0], *ends, alone[1])
-    found.finish_batch(batch, OSError())
-    late = Command(end_names=("late",))
-    found.submit(late)
-    batch = after_a_rest(found)
-    assert batch.commands == (*ends, late)
-    found.finish_batch(batch, OSError())
-    assert all(isinstance(command.outcome.exception(0), NotRunningError) for command in (*ends, late))
-    for command in alone:
-        batch = after_a_rest(found)
-        assert batch.commands == (command,)
-        found.finish_batch(batch, OSError())
-
-
-def test_who_asks_waits_for_the_clock_and_no_later_one_is_accepted_in_before() -> None:
+def test_command_waits_for_its_time_and_is_not_joined_by_later_ones() -> None:
     now = [3]
-    found = CommandQueue(lambda: now[0], lambda requested: -(-requested // 10) * 10, IMMEDIATE)
-    found.mark_opened(found.current)
-    first, second = asks("a"), asks("b")
-    found.submit(first)
+    queue = CommandQueue(CommandSchedule(0, 10), lambda: now[0])
+    first, second = add("a"), add("b")
+    queue.submit(first)
     now[0] = 9
-    assert not found.current.is_interrupted
-    now[0] = 12  # the round at hand took longer than the clock
-    found.submit(second)
-    assert found.current.is_interrupted
-    batch = found.next_batch(idle=False)
-    assert batch is not None
-    assert batch.commands == (first,)
-    found.mark_opened(batch)
-    assert not batch.is_interrupted
+    assert (queue.has_due(), queue.take_due()) == (False, [])
+    now[0] = 12  # the round took longer than the interval
+    queue.submit(second)
+    assert queue.take_due() == [first]
+    assert (queue.has_due(), queue.take_due()) == (False, [])
     now[0] = 20
-    assert batch.is_interrupted
+    assert queue.take_due() == [second]
 
 
-def test_all_who_wait_share_a_batch_and_try_alone_if_it_fails() -> None:
-    found = CommandQueue(tuning=IMMEDIATE)
-    first = found.current
-    found.mark_opened(first)
-    commands = [asks(name) for name in "abc"]
-    threads = [Thread(target=waited, args=[found, command]) for command in commands]
+def test_requests_of_many_threads_are_taken_once_each() -> None:
+    queue, commands = CommandQueue(now=lambda: 0), [add(str(number)) for number in range(200)]
+    threads = [
+        Thread(target=lambda part=part: [queue.submit(each) for each in part])
+        for part in (commands[::2], commands[1::2])
+    ]
     for thread in threads:
         thread.start()
-    eventually(lambda: found.pending_count == 3)
-    assert first.is_interrupted
-    together = found.next_batch(idle=False)
-    assert together is not None
-    assert len(together.releases) == 3
-    found.finish_batch(together, InvalidReleaseError("one of them"))
-    for _ in commands:
-        alone = after_a_rest(found)
-        assert len(alone.commands) == 1
-        found.finish_batch(alone, InvalidReleaseError("this one"))
-    for thread, command in zip(threads, commands, strict=True):
+    found: list[Command] = []
+    while len(found) < len(commands):
+        found += queue.take_due()
+    for thread in threads:
         thread.join()
-        assert str(command.outcome.exception()) == "this one"
+    assert set(found) == set(commands)
+    assert len(found) == len(commands)
 
 
-def waited(found: CommandQueue, command: Command) -> None:
-    with suppress(CommandRefusedError):
-        found.submit(command)
+def test_due_ticks_are_limited_by_waiting_ends_alone() -> None:
+    now = [3]
+    queue = CommandQueue(CommandSchedule(0, 10), lambda: now[0])
+    queue.submit(add("a"))
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 99
+    queue.submit(EndRelease("b"))
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 20  # the reply time
+    assert queue.limit_due_tick(lambda: 7, lambda moment: moment) == 7
+    now[0] = 10
+    queue.take_due()
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 99
 
 
-def test_a_run_goes_on_for_a_while_after_a_batch_that_failed() -> None:
-    now = [0.0]
-    paced = CommandQueue(tuning=Tuning(batch_interval_seconds=1.0), steady=lambda: now[0])
-    found, batch = shared(asks("a"), found=paced)
-    found.finish_batch(batch, OSError())
-    found.submit(asks("b"))
-    rest = found.next_batch(idle=False)
-    assert rest is not None
-    found.mark_opened(rest)
-    assert not rest.is_interrupted
-    now[0] = 1.0
-    assert rest.is_interrupted
+@pytest.mark.parametrize("act", ["submit", "close", "stop"])
+def test_wait_ends_with_a_command_a_close_or_a_stop(act: str) -> None:
+    queue, stop, found = CommandQueue(now=lambda: 0), Flag(), list[bool]()
+    thread = Thread(target=lambda: found.append(queue.wait(stop)))
+    thread.start()
+    {"submit": lambda: queue.submit(add("a")), "close": queue.close, "stop": stop.set}[act]()
+    thread.join(20)
+    assert found == [act == "submit"]
+
+
+def test_client_cannot_cancel_a_command() -> None:
+    command = add("a")
+    assert not command.outcome.cancel()
+    command.resolve()
+    command.reject(RunStoppingError())
+    assert command.outcome.result(0) is None
+
+
+def start_with(failure: Exception) -> type[ReleaseRun]:
+    """Return a class whose release "bad" cannot be built."""
+
+    class FailingRun(ReleaseRun):
+        @classmethod
+        def start(cls, plan: Any, name: str, *arguments: Any) -> ReleaseRun:
+            if name == "bad":
+                raise failure
+            return super().start(plan, name, *arguments)
+
+    return FailingRun
 
 
 @pytest.mark.parametrize(
-    ("failure", "details"),
+    ("failure", "is_public"),
     [
-        (InvalidReleaseError("name"), True),
-        (InvalidReleaseError("late"), True),
         (PrivacyError("share"), True),
-        (RunRefusedError("source must stay as it was charged, got a change"), False),
-        (SinkError("sink"), False),
-        (SourceError("source"), False),
-        (ValueError("value"), False),
-        (MemoryError("memory"), False),
+        (InvalidReleaseError("late"), True),
+        (RunRefusedError("4711"), False),
+        (ValueError("4711"), False),
+        (SinkError("4711"), False),
+        (SourceError("4711"), False),
+        (MemoryError("4711"), False),
+        (OSError("4711"), False),
     ],
 )
-def test_refusals_that_follow_from_declarations_are_shown_and_no_others(failure: Any, details: bool) -> None:
-    found = turns.to_public_error(failure)
-    assert isinstance(found, CommandRefusedError if details else NotRunningError)
-    assert (str(failure) in str(found)) == details
+def test_release_that_cannot_be_built_fails_alone_uncharged(
+    tmp_path: Path, failure: Exception, is_public: bool
+) -> None:
+    """Clients get the text of refusals that follow from declarations, and of no other failure."""
+    file, clock, failures = file_of(tmp_path), stepped(1), list[Exception]()
+    settings: Any = {"tuning": IMMEDIATE, "components": {ReleaseRun: start_with(failure)}}
+    with running(file, clock, kind=PausedRunner, on_failure=failures.append, **settings) as runner:
+        with runner.pause_commands():
+            before, bad, after = [
+                runner.submit_release(requested(file, name, 0.125)) for name in ("before", "bad", "after")
+            ]
+        assert (before.result(20), after.result(20)) == (None, None)
+        refusal = bad.exception(20)
+        assert isinstance(refusal, CommandRefusedError if is_public else NotRunningError)
+        assert (str(failure) in str(refusal)) == is_public
+        assert failures == ([] if is_public else [failure])
+        close(runner, clock, 1)
+        leave(runner, clock, 20)
+        assert set(runner.load_ledger().releases) == {"counts", "before", "after"}
+        assert runner.state == "running"

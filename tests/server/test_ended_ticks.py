@@ -1,6 +1,6 @@
 """Which tick is the last of a release that is ended while the run is at work: however long that takes."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
-from streamgauge.runtime.options import Options
+from streamgauge.runtime.commands.queue import Command, CommandQueue
 from streamgauge.runtime.published import read_releases
-from streamgauge.server.commands import CommandQueue
 from streamgauge.server.runner import Runner
 from tests.support.served import (
     IMMEDIATE,
@@ -67,7 +66,7 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
     with (runner.file.path.parent / "v.jsonl").open("a") as file:
         file.write('{"ts": 1767571255, "g": "a", "x": 1}\n')
     gate.reached.wait()
-    asking = Thread(target=runner.end_release, args=["more"])
+    asking = Thread(target=lambda: runner.submit_end("more").result())
     asking.start()
     eventually(lambda: runner.pending_commands)
     clock.to(second)
@@ -78,7 +77,7 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
 def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
     """An end is asked for whose turn comes at a second, while the run goes on."""
     with runner.pause_commands():
-        asking = Thread(target=runner.end_release, args=["more"])
+        asking = Thread(target=lambda: runner.submit_end("more").result())
         asking.start()
         eventually(lambda: runner.pending_commands)
         clock.to(second)
@@ -93,7 +92,7 @@ def last_tick(folder: Path, way: str, speed: str, kind: type[PausedRunner] = Pau
     file, clock, gate = file_of(folder), Counted(time=START * SECOND), Gate()
     write(folder, 50)
     with running(file, clock, step=gate.step, tuning=IMMEDIATE, kind=kind) as runner:
-        runner.add_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana"))
+        runner.submit_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana")).result()
         reach(runner, clock, ASKED, LAST)
         if way == "slowed":
             slowed(runner, clock, gate, SPEEDS[speed])
@@ -113,15 +112,22 @@ def test_last_tick_does_not_depend_on_the_duration(tmp_path: Path, way: str, spe
     assert last_tick(tmp_path / speed, way, speed) == LAST
 
 
-class BatchTimedRunner(PausedRunner):
-    """A twin that ends a release by the time of its batch."""
+class ApplyTimedQueue(CommandQueue):
+    """A twin that ends a release by the time at which the command is applied."""
 
-    def _build_options(self, batch: Any, commits: Any) -> Options:
-        return replace(super()._build_options(batch, commits), end_times={})
+    def take_due(self) -> list[Command]:
+        found = super().take_due()
+        for command in found:
+            command.requested_at = self.now()
+        return found
 
 
-def test_twin_that_ends_by_batch_time_reveals_the_duration(tmp_path: Path) -> None:
-    found = {speed: last_tick(tmp_path / speed, "slowed", speed, BatchTimedRunner) for speed in SPEEDS}
+class ApplyTimedRunner(PausedRunner):
+    queue_class = ApplyTimedQueue
+
+
+def test_twin_that_ends_when_applied_reveals_the_duration(tmp_path: Path) -> None:
+    found = {speed: last_tick(tmp_path / speed, "slowed", speed, ApplyTimedRunner) for speed in SPEEDS}
     assert found == {"quick": LAST, "slow": 9}
 
 
@@ -133,7 +139,7 @@ class HastyQueue(CommandQueue):
 
 
 class HastyRunner(PausedRunner):
-    command_queue = HastyQueue
+    queue_class = HastyQueue
 
 
 def test_twin_that_closes_all_due_ticks_publishes_too_many(tmp_path: Path) -> None:

@@ -1,17 +1,13 @@
 """Which releases are over: those of which readers have seen the last tick, wherever their end was entered."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from streamgauge.privacy import Event
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
-from streamgauge.server.command_validation import validate_commands
-from streamgauge.server.commands import Command
 from streamgauge.server.publishing.reader import FinishedReleases
 from streamgauge.store.store import LedgerEntry
-from tests.support.served import file_of
 
 LASTS = {"short": 2, "long": 5}  # horizons
 PASSED = 9  # the tick at which they are ended
@@ -58,24 +54,6 @@ def test_what_is_ended_after_its_horizon_is_over_once_readers_saw_its_last_tick(
     assert find_finished(ledger_log, PublishedTicks()) == set(LASTS)
     assert find_finished(ledger_log, PublishedTicks(less=1)) == set()
     assert not ledger_log.active_releases(find_finished(ledger_log, PublishedTicks()))
-
-
-def test_who_ends_the_same_in_one_batch_waits_for_it_and_who_ends_it_later_does_not(tmp_path: Path) -> None:
-    def details(ledger_log: LedgerLog) -> list[Any]:
-        commands = [Command(end_names=(name,)) for name in ("long", "long", "none")]
-        return validate_commands(
-            file_of(tmp_path),
-            commands,
-            ledger_log,
-            find_reply_time=lambda requested: requested,
-            published_at=0,
-            finished=(),
-        )
-
-    first, second, refused = details(ended((), LASTS))
-    assert (first, second) == ((), ())
-    assert "must be one that is open" in refused[0]
-    assert details(ended(("long",), LASTS))[:2] == [None, None]
 
 
 class EndTickReleases(FinishedReleases):

@@ -181,10 +181,10 @@ def test_a_charge_and_an_end_are_shown(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
     with Listener(world.port) as listener:
         listener.until("status")
-        world.runner.add_release(AdHocRelease(parse_adhoc_release(body, world.runner.file.stream), "ana"))
+        world.runner.submit_release(AdHocRelease(parse_adhoc_release(body, world.runner.file.stream), "ana")).result()
         world.step()
         charged = listener.until("ledger")[-1].data["entries"]
-        world.runner.end_release("more")
+        world.runner.submit_end("more").result()
         world.step()
         assert listener.until("ledger")[-1].data["entries"] > charged
 

@@ -11,11 +11,12 @@ import pytest
 
 from streamgauge.config.settings import PipelineFile
 from streamgauge.plan.planner import plan_release
+from streamgauge.runtime.commands.queue import CommandSchedule
 from streamgauge.runtime.intrusion import export as handed_over
+from streamgauge.runtime.intrusion.export import build_export_path
 from streamgauge.runtime.intrusion.intrude import IntrusionError
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.published import read_ledger_log
-from streamgauge.server.intrusion import build_export_path
 from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import Tuning
 from streamgauge.testing.noise import InsecureNoise
@@ -129,11 +130,21 @@ def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_
     assert run.runner.state == "running"
 
 
-class CommitDatedRunner(Runner):
-    """A twin that dates an intrusion by its commit, which tells how long the run took to stop."""
+class CommitDatedSchedule(CommandSchedule):
+    """A twin that dates an intrusion by its commit, which reveals the duration of the round before it."""
 
-    def _build_publish_time(self, batch: Any) -> Any:
-        return lambda moment: moment
+    def find_reply_time(self, requested_at: int) -> int:
+        return requested_at
+
+    def find_publish_time(self, moment: int) -> int:
+        return moment
+
+
+class CommitDatedRunner(Runner):
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        known = self.command_queue.schedule
+        self.command_queue.schedule = CommitDatedSchedule(known.start, known.interval, known.is_aligned)
 
 
 def test_intrusion_is_in_the_ledger_from_its_publish_time_on(tmp_path: Path, served: Any) -> None:
@@ -231,7 +242,7 @@ def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_servin
     run.close(1)
     eventually(lambda: run.runner.state == "ended", "the end")
     with pytest.raises(IntrusionError, match="got none: it has no state"):
-        run.runner.intrude(build_export_path(run.file, "late"))
+        run.runner.submit_intrusion(build_export_path(run.file, "late")).result()
     assert run.runner.state == "ended"
     assert (run.ledger()["intrusions"]["total"], made(run)) == (0, 0)
 

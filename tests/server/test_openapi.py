@@ -25,9 +25,9 @@ from starlette.routing import Route
 from streamgauge.config.release import RELEASE_KEYS
 from streamgauge.config.windows import EXAMPLES
 from streamgauge.runtime.adhoc.planning import MAX_TEXT_CHARS
+from streamgauge.runtime.intrusion.export import FOLDER_NAME_PATTERN
 from streamgauge.server import routes
 from streamgauge.server.app import load_openapi
-from streamgauge.server.intrusion import FOLDER_NAME_PATTERN
 from streamgauge.server.routes.download_formats import load_arrow
 from streamgauge.server.routes.events import KEY_PATTERN
 from streamgauge.server.routes.ledger import MAX_PAGE_CHARGES, MAX_PAGE_ENTRIES

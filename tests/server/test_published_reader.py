@@ -40,13 +40,13 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
     file, clock = file_of(tmp_path / "now"), stepped()
     write(tmp_path / "now", 40)
     with running(file, clock, tuning=IMMEDIATE) as runner:
-        runner.add_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana"))
+        runner.submit_release(AdHocRelease(parse_adhoc_release(MORE, file.stream), "ana")).result()
         close(runner, clock, 1)
         leave(runner, clock, 20)
         number = runner.event_buffer.published.commit_number
         copytree(file.folder, tmp_path / "then")
         close(runner, clock, 2)
-        runner.end_release("more")
+        runner.submit_end("more").result()
     return file.folder, tmp_path / "then", number
 
 

@@ -1,4 +1,4 @@
-"""Deaths of the thread of a run: its state is then "failed", and no command waits for it."""
+"""Failures of the run's thread: its state is then "failed", and no command waits for it."""
 
 from concurrent.futures import Future, wait
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import Any, NoReturn
 
 import pytest
 
-from streamgauge.runtime.resources import RunResources
-from streamgauge.server.commands import CommandBatch, CommandQueue
+from streamgauge.runtime.commands.queue import Command, CommandQueue
 from streamgauge.server.runner import NotRunningError
 from streamgauge.sources.http import InboxFullError
+from streamgauge.store.store import Store
 from tests.server.test_runner import requested
 from tests.support.served import IMMEDIATE, PausedRunner, eventually, file_of, running, stepped
 
@@ -18,127 +18,112 @@ def boom() -> NoReturn:
     raise OSError(24, "too many open files")
 
 
-class BrokenRunner(PausedRunner):
-    """A run that cannot read its ledger while it is broken."""
-
-    is_broken = False
-
-    def _validate_commands(self, batch: CommandBatch) -> None:
-        if self.is_broken and batch.commands:
-            boom()
-        super()._validate_commands(batch)
+def fail_commit(step: str) -> None:
+    """Fail after the judgement of commands, before their commit."""
+    if step == "commands_judged":
+        boom()
 
 
-class DyingRunner(BrokenRunner):
-    """A run that dies of a failed batch."""
-
-    def _continue_after(self, failure: Exception) -> None:
+def fail_after_commit(step: str) -> None:
+    if step == "commands_committed":
         boom()
 
 
 class DyingQueue(CommandQueue):
-    """A queue that fails after a failed batch."""
+    """A queue that fails after it has taken commands for the first time."""
 
-    is_broken = False
+    has_taken = False
 
-    def finish_batch(self, batch: CommandBatch, failure: Exception | None) -> None:
-        super().finish_batch(batch, failure)
-        self.is_broken = self.is_broken or failure is not None
-
-    def next_batch(self, *, idle: bool) -> CommandBatch | None:
-        if self.is_broken:
+    def take_due(self) -> list[Command]:
+        if self.has_taken:
             boom()
-        return super().next_batch(idle=idle)
+        found = super().take_due()
+        self.has_taken = bool(found)
+        return found
 
 
-class DyingBetweenBatches(BrokenRunner):
-    command_queue = DyingQueue
+class DyingRunner(PausedRunner):
+    queue_class = DyingQueue
 
 
 class ForgetfulQueue(CommandQueue):
-    """A twin that does not reject the commands of a dead run."""
+    """A twin that does not reject the commands of a failed run."""
 
-    def abandon(self, failure: Exception | None) -> None:
-        self.close()
-
-
-class ForgetfulRunner(DyingRunner):
-    command_queue = ForgetfulQueue
+    def close(self) -> None:
+        self._is_closed = True
 
 
-def submit_two(runner: PausedRunner) -> list[Future[None]]:
-    """Submit two releases that cannot be charged together, in one batch."""
-    with runner.pause_commands():
-        return [runner.submit_release(requested(runner.file, name, 0.375)) for name in ("a", "b")]
+class ForgetfulRunner(PausedRunner):
+    queue_class = ForgetfulQueue
 
 
-def submit_to_dying(folder: Path, kind: type[BrokenRunner]) -> list[Future[None]]:
-    """Return the outcomes of commands that waited when the thread of the run died."""
-    states: list[str] = []
+def submit_to_dying(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, kind: type[PausedRunner], **settings: Any
+) -> list[Future[None]]:
+    """Return the outcomes of two commands of different times, after the thread of the run died of the first."""
+    states: list[tuple[str, int]] = []
+    close_store = Store.close
 
-    class WatchedResources(RunResources):
-        def close(self) -> None:
-            states.append(runner.state)
-            super().close()
+    def watch_close(store: Store) -> None:
+        states.append((runner.state, runner.pending_commands))
+        close_store(store)
 
-    class WatchedRunner(kind):  # type: ignore[misc, valid-type]
-        run_resources = WatchedResources
-
-    with running(file_of(folder), stepped(1), kind=WatchedRunner, tuning=IMMEDIATE) as runner:
-        runner.is_broken = True
-        found = submit_two(runner)
+    monkeypatch.setattr(Store, "close", watch_close)
+    file, clock = file_of(folder), stepped(1)
+    with running(file, clock, kind=kind, tuning=IMMEDIATE, **settings) as runner:
+        with runner.pause_commands():
+            found = [runner.submit_release(requested(file, "a"))]
+            clock.to(2)
+            found.append(runner.submit_release(requested(file, "b")))
         eventually(lambda: not runner.is_alive, "the end of the thread")
-        assert (runner.state, runner.error, states) == ("failed", "OSError", ["failed"])
+        waiting = sum(not each.done() for each in found)
+        assert (runner.state, runner.error, states) == ("failed", "OSError", [("failed", waiting)])
         with pytest.raises(NotRunningError):
-            runner.add_release(requested(runner.file, "late"))
+            runner.submit_release(requested(file, "late")).result()
     return found
 
 
-@pytest.mark.parametrize("kind", [DyingRunner, DyingBetweenBatches])
-def test_commands_are_rejected_before_the_store_is_released(tmp_path: Path, kind: type[BrokenRunner]) -> None:
-    found = submit_to_dying(tmp_path, kind)
-    assert not wait(found, timeout=20).not_done
-    assert all(isinstance(each.exception(), NotRunningError) for each in found)
+@pytest.mark.parametrize(
+    ("kind", "settings"),
+    [(PausedRunner, {"step": fail_commit}), (PausedRunner, {"step": fail_after_commit}), (DyingRunner, {})],
+    ids=["before the commit", "after the commit", "between rounds"],
+)
+def test_commands_are_rejected_before_the_store_is_released(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[PausedRunner], settings: dict[str, Any]
+) -> None:
+    first, second = submit_to_dying(tmp_path, monkeypatch, kind, **settings)
+    assert not wait([first, second], timeout=20).not_done
+    assert isinstance(second.exception(), NotRunningError)
+    assert isinstance(first.exception(), NotRunningError if settings else type(None))
 
 
-def test_twin_that_abandons_no_command_leaves_them_waiting(tmp_path: Path) -> None:
-    assert not any(each.done() for each in submit_to_dying(tmp_path, ForgetfulRunner))
+def test_twin_that_rejects_no_command_leaves_them_waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = submit_to_dying(tmp_path, monkeypatch, ForgetfulRunner, step=fail_commit)
+    assert (first.done(), second.done()) == (True, False)
 
 
-def test_ledger_that_cannot_be_read_fails_commands_and_not_the_run(tmp_path: Path) -> None:
-    with running(file_of(tmp_path), stepped(1), kind=BrokenRunner, tuning=IMMEDIATE) as runner:
-        runner.is_broken = True
-        found = submit_two(runner)
-        assert {type(each.exception(20)) for each in found} == {NotRunningError}
-        runner.is_broken = False
-        assert runner.state == "running"
-        assert runner.submit_release(requested(runner.file, "c")).result(20) is None
+def test_store_that_cannot_be_closed_fails_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    close_store = Store.close
 
+    def fail_to_close(store: Store) -> None:
+        close_store(store)
+        boom()
 
-def test_sink_that_cannot_be_closed_fails_the_run(tmp_path: Path) -> None:
-    class UnclosableResources(RunResources):
-        def close_store(self) -> None:
-            boom()
-
-    class UnclosableRunner(PausedRunner):
-        run_resources = UnclosableResources
-
-    with running(file_of(tmp_path), stepped(1), kind=UnclosableRunner) as runner:
+    monkeypatch.setattr(Store, "close", fail_to_close)
+    with running(file_of(tmp_path), stepped(1)) as runner:
         assert runner.state == "running"
     assert (runner.state, runner.error) == ("failed", "OSError")
 
 
-class InterruptedRunner(PausedRunner):
-    """A run that is ended by something that is no error, such as DuckDB's "Query interrupted"."""
-
-    def _validate_commands(self, batch: Any) -> None:
-        if batch.commands:
-            raise KeyboardInterrupt
+def interrupt(step: str) -> None:
+    """End the run by something that is no error, such as DuckDB's "Query interrupted"."""
+    if step == "commands_judged":
+        raise KeyboardInterrupt
 
 
 def test_interrupted_run_has_failed_and_accepts_no_events(tmp_path: Path) -> None:
     file = file_of(tmp_path, source="http")
-    with running(file, stepped(1), kind=InterruptedRunner, tuning=IMMEDIATE) as runner:
+    with running(file, stepped(1), step=interrupt, tuning=IMMEDIATE) as runner:
         found = runner.submit_release(requested(runner.file))
         assert isinstance(found.exception(20), NotRunningError)
         eventually(lambda: not runner.is_alive, "the end of the thread")
@@ -154,3 +139,10 @@ def test_client_that_disconnects_withdraws_no_command(tmp_path: Path) -> None:
         assert not found.cancel()
         assert found.result(20) is None
         assert runner.state == "running"
+
+
+def test_stopped_run_rejects_waiting_commands(tmp_path: Path) -> None:
+    with running(file_of(tmp_path), stepped(1)) as runner:
+        found = runner.submit_release(requested(runner.file))  # waits for the next multiple of the delay
+        assert not found.done()
+    assert isinstance(found.exception(0), NotRunningError)

@@ -8,14 +8,13 @@ from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 
 from streamgauge.config.settings import PipelineFile, SinkSettings
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.options import Options
-from streamgauge.server.commands import CommandQueue
+from streamgauge.runtime.published import read_ledger_log
 from streamgauge.server.publishing.clock import PublishCursor
 from streamgauge.server.publishing.feed import PublishThread
 from streamgauge.server.runner import CommandRefusedError, NotRunningError, Runner
@@ -132,7 +131,7 @@ def test_a_release_that_is_requested_for_begins_and_the_others_go_on(tmp_path: P
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         close(runner, clock, 1)
-        runner.add_release(requested(file), Fraction(1, 2))
+        runner.submit_release(replace(requested(file), share=Fraction(1, 2))).result()
         assert set(runner.load_ledger().open_releases()) == {"counts"}
         leave(runner, clock, 20)
         assert set(runner.load_ledger().open_releases()) == {"counts", "more"}
@@ -151,13 +150,13 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
     with running(file, clock) as runner:
         before = runner.load_entries()
         with pytest.raises(CommandRefusedError, match="charge must be at most what is left of epsilon 1"):
-            runner.add_release(requested(file, epsilon=0.75))
+            runner.submit_release(requested(file, epsilon=0.75)).result()
         with pytest.raises(CommandRefusedError, match="share"):
-            runner.add_release(requested(file), Fraction(1, 100))
+            runner.submit_release(replace(requested(file), share=Fraction(1, 100))).result()
         with pytest.raises(CommandRefusedError, match="must be one that is open"):
-            runner.end_release("nothing")
+            runner.submit_end("nothing").result()
         with pytest.raises(CommandRefusedError, match="take it out there"):
-            runner.end_release("counts")
+            runner.submit_end("counts").result()
         assert runner.load_entries() == before
         close(runner, clock, 1)
         leave(runner, clock, 20)
@@ -168,22 +167,22 @@ def test_an_end_is_shown_when_the_ticks_before_it_have_left(tmp_path: Path) -> N
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.add_release(requested(file))
+        runner.submit_release(requested(file)).result()
         close(runner, clock, 1)
         before = ask(runner, "/api/releases").content
-        runner.end_release("more")
+        runner.submit_end("more").result()
         assert ask(runner, "/api/releases").content == before
         leave(runner, clock, 20)
         ended = {each["name"]: each["end_tick"] for each in ask(runner, "/api/releases").json()["releases"]}
         assert ended == {"counts": None, "more": 1}
-        runner.add_release(requested(file, "next", 0.5))  # the budget is there again
+        runner.submit_release(requested(file, "next", 0.5)).result()  # the budget is there again
 
 
 def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         names = [f"r{i}" for i in range(4)]
-        threads = [Thread(target=runner.add_release, args=[requested(file, name, 0.125)]) for name in names]
+        threads = [Thread(target=runner.submit_release(requested(file, name, 0.125)).result) for name in names]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -203,7 +202,7 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_requested(tmp_path: P
         eventually(lambda: runner.state == "ended")
         assert shown(runner) == [1, 2, 3]
         clock.to(1_005)
-        runner.add_release(requested(file))
+        runner.submit_release(requested(file)).result()
         eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_012)
         eventually(lambda: runner.state == "ended")
@@ -231,31 +230,34 @@ def test_where_the_world_fails_readers_go_on_and_no_one_else(tmp_path: Path) -> 
         assert runner.error == "OSError"
         assert shown(runner) == [1]
         with pytest.raises(NotRunningError):
-            runner.add_release(requested(file))
+            runner.submit_release(requested(file)).result()
     assert runner.state == "failed"
 
 
-def test_a_failure_while_a_release_is_accepted_in_has_no_words_and_the_run_goes_on(tmp_path: Path) -> None:
-    commits: list[str] = []  # the first opens the run, the second stops it for the batch, the third charges
+def test_failed_commit_of_a_command_fails_the_run_and_charges_nothing(tmp_path: Path) -> None:
+    has_failed: list[str] = []
 
     def failing(step: str) -> None:
-        commits.extend([step] * (step == "commit_begun"))
-        if step == "commit_begun" and len(commits) == 3:
+        if step == "commands_judged":
+            has_failed.append(step)
+        if step == "commit_begun" and has_failed:
             raise OSError("secret")
 
+    write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock, step=failing) as runner:
-        with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
-            runner.add_release(requested(file))
+        with pytest.raises(NotRunningError, match=r"^the run failed$"):
+            runner.submit_release(requested(file)).result()
+        eventually(lambda: not runner.is_alive, "the end of the thread")
+        assert (runner.state, runner.error) == ("failed", "OSError")
         assert set(runner.load_ledger().releases) == {"counts"}
+        assert ask(runner, "/api/releases").status_code == 200
+    with running(file, clock) as runner:
         close(runner, clock, 1)
-
-
-def test_switches_are_said_for_one_start(tmp_path: Path) -> None:
-    file, clock = file_of(tmp_path), stepped()
-    with running(file, clock, recharge_source=True, accept_rollback=True, change_budget=True) as runner:
-        said = [runner.options.recharge_source, runner.options.accept_rollback, runner.options.change_budget]
-        assert said == [False] * 3
+        runner.submit_release(requested(file)).result()
+        leave(runner, clock, 20)
+        assert shown(runner) == [1]
+        assert set(runner.load_ledger().releases) == {"counts", "more"}
 
 
 def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Path) -> None:
@@ -264,7 +266,7 @@ def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Pat
         assert runner.inbox is not None
         lines = [json.dumps({"ts": START + 1, "g": "a", "x": 1}).encode() + b"\n"] * 3
         tickets = [runner.inbox.put("one", lines[0])]
-        runner.add_release(requested(file))
+        runner.submit_release(requested(file)).result()
         tickets += [runner.inbox.put("two", lines[1]), runner.inbox.put("one", lines[2])]
         assert [ticket.done.result(20) for ticket in tickets] == [None] * 3
         assert tickets[2].is_duplicate
@@ -274,22 +276,22 @@ def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Pat
         assert [row["count"]["value"] for row in rows] == [2.0]
 
 
-def test_a_run_that_is_over_survives_what_it_cannot_be_requested(tmp_path: Path) -> None:
-    """The refusal speaks of the source: who asks hears that there was one, the curator why."""
+def test_release_of_a_changed_source_is_not_charged_and_the_run_continues(tmp_path: Path) -> None:
+    """The refusal depends on the source, so the client learns that there was one. The curator gets its text."""
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
-    worries: list[Exception] = []
-    with running(file, clock, on_failure=worries.append) as runner:
+    failures: list[Exception] = []
+    with running(file, clock, on_failure=failures.append) as runner:
         eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_004)
+        eventually(lambda: runner.state == "ended")
         write(tmp_path, 31)
         for _ in range(2):
-            with pytest.raises(NotRunningError, match=r"^the run could not be opened$"):
-                runner.add_release(requested(file))
+            with pytest.raises(NotRunningError, match=r"^the release could not be started$"):
+                runner.submit_release(requested(file)).result()
         assert runner.state == "ended"
-        assert "source must stay as it was charged" in str(worries[0])
-        assert set(runner.load_ledger().releases) == {"counts"}
-        write(tmp_path, 30)
+        assert "source must not change while it is read" in str(failures[0])
+        assert set(read_ledger_log(file).releases) == {"counts"}
 
 
 def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Path) -> None:
@@ -299,32 +301,26 @@ def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Pa
     with running(file, clock) as runner:
         close(runner, clock, 1)
         (tmp_path / "out.jsonl").write_text("other\n")
-        runner.add_release(requested(file))
+        runner.submit_release(requested(file)).result()
         assert runner.state == "running"
 
 
-def test_lock_and_key_are_accepted_once(tmp_path: Path) -> None:
+def test_run_needs_no_key_for_commands_and_holds_its_lock(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
-    attempts: list[Any] = []
+    attempts: list[str] = []
 
-    class Queue(CommandQueue):
-        """Tries to get the store between two batches."""
-
-        def next_batch(self, *, idle: bool) -> Any:
-            with pytest.raises(AlreadyRunningError) as attempt:
+    def step(name: str) -> None:
+        if name in ("commands_judged", "commands_committed"):
+            with pytest.raises(AlreadyRunningError):
                 Lock(file.folder)
-            attempts.append(attempt)
-            return super().next_batch(idle=idle)
+            attempts.append(name)
 
-    class QueuedRunner(Runner):
-        command_queue = Queue
-
-    with running(file, clock, kind=QueuedRunner) as runner:
+    with running(file, clock, step=step) as runner:
         (tmp_path / "v.key").rename(tmp_path / "away.key")
-        runner.add_release(requested(file))
-        runner.add_release(requested(file, "next", 0.125))
+        runner.submit_release(requested(file)).result()
+        runner.submit_release(requested(file, "next", 0.125)).result()
         assert runner.state == "running"
-    assert len(attempts) >= 2
+    assert attempts == ["commands_judged", "commands_committed"] * 2
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
@@ -335,8 +331,8 @@ def test_standard_input_is_read_on_where_it_was_whichever_client_asks(tmp_path: 
     file, clock = file_of(tmp_path, source="-", format=form), stepped(1)
     os.write(write_end, (b"ts,g,x\n" if form == "csv" else b"") + line + line[:7])
     with running(file, clock, standard_input=read) as runner:
-        eventually(lambda: runner.source is not None and runner.source.at_end)
-        runner.add_release(requested(file))
+        eventually(lambda: not select.select([read], [], [], 0)[0])
+        runner.submit_release(requested(file)).result()
         os.write(write_end, line[7:] + line)
         eventually(lambda: not select.select([read], [], [], 0)[0])
         close(runner, clock, 1)
@@ -354,7 +350,7 @@ def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_visible_alo
         folder.mkdir()
         file, clock = file_of(folder), stepped(second)
         with running(file, clock) as runner:
-            runner.add_release(requested(file))
+            runner.submit_release(requested(file)).result()
             leave(runner, clock, 16)
             assert runner.load_ledger().releases["more"].first == 5
 
@@ -367,7 +363,7 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
 
         def wanted(name: str) -> None:
             try:
-                runner.add_release(requested(file, name, costs[name]))
+                runner.submit_release(requested(file, name, costs[name])).result()
             except CommandRefusedError as refusal:
                 found[name] = str(refusal)
 
@@ -387,7 +383,7 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
 def test_a_finished_standard_input_takes_no_batch(tmp_path: Path) -> None:
     """It would be read from its middle."""
     runner = Runner(file_of(tmp_path, source="-", format="jsonl", **FINISHED))
-    for command in (lambda: runner.add_release(requested(runner.file)), lambda: runner.end_release("more")):
+    for command in (lambda: runner.submit_release(requested(runner.file)), lambda: runner.submit_end("more")):
         with pytest.raises(CommandRefusedError, match="must be one that can be read again"):
             command()
 
@@ -395,21 +391,21 @@ def test_a_finished_standard_input_takes_no_batch(tmp_path: Path) -> None:
 def test_what_the_curator_ends_is_ended_at_the_first_batch_alone(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
-        runner.add_release(requested(file))
+        runner.submit_release(requested(file)).result()
     with running(file, clock, end_releases=("more",)) as runner:
-        runner.add_release(requested(file, "next", 0.5))
+        runner.submit_release(requested(file, "next", 0.5)).result()
         leave(runner, clock, 20)
         assert set(runner.load_ledger().open_releases()) == {"counts", "next"}
 
 
-def test_shares_of_records_are_counted_over_all_turns_and_shown_at_the_end(tmp_path: Path) -> None:
+def test_shares_of_records_continue_over_commands_until_the_end(tmp_path: Path) -> None:
     file, clock, details = file_of(tmp_path, source="http"), stepped(), list[str]()
     with running(file, clock, diagnose=details.append) as runner:
         assert runner.inbox is not None
         for number, record in enumerate([{"g": "A"}, {"g": "a"}]):
             line = json.dumps({"ts": START + 1, **record}).encode()
             runner.inbox.put(str(number), line).done.result()
-            runner.add_release(requested(file, f"more{number}"))  # the run is opened again
+            runner.submit_release(requested(file, f"more{number}")).result()
         shares = runner.shares
     assert shares is not None
     time, column, value = shares.shares()

@@ -224,8 +224,8 @@ def test_a_release_that_is_requested_for_later_counts_all_that_is_acknowledged(o
     release = {"name": "later", "sql": AGES, "window": "each", "epsilon": 1}
     requested = check_text_lengths(parse_adhoc_release(release, runner.file.stream, 100))
     clock.to(31)
-    runner.add_release(AdHocRelease(requested, "ana", None))
-    (first,) = {span.first for span in runner.spans}
+    runner.submit_release(AdHocRelease(requested, "ana", None)).result()
+    first = max(span.first for span in runner.spans)
     made = House(runner.file.folder, runner)
     assert code_of(made.client().post("/api/reports", content=message(made, 1))) == (425, "too_early")
     eventually(lambda: runner.inbox.is_paused, "that nothing is read")

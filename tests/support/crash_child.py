@@ -95,7 +95,7 @@ def surroundings(kind: Kind, folder: Path, order: dict[str, Any]) -> dict[str, A
         return {"standard_input": fed(folder)} if kind.source == "-" else {}
     if kind.source == "http":
         sender = Passing(folder) if kind.private else Sender(folder, kind.pipeline(folder))
-        return {"clock": sender, "inbox": sender.inbox}
+        return {"clock": sender, "source": sender.inbox}
     world = World(folder, writing)
     for _ in range(order.get("down", 0)):  # what came while nobody ran
         world.sleep(0)

@@ -14,6 +14,7 @@ from starlette.routing import Route
 
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.config.settings import PipelineFile
+from streamgauge.runtime.commands.queue import CommandQueue, CommandSchedule
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.ticks import ReleaseSpans
@@ -79,6 +80,8 @@ class Still:
         self.ledger_cache = build_ledger_cache(file.stream.unit)
         self.event_buffer.state = "running"
         self.progress: Progress | None = Progress(7, None, 4711, {"late": 13})
+        schedule = CommandSchedule(file.stream.start, file.server.publish_delay, tuning.align_commands)
+        self.command_queue = CommandQueue(schedule, self.now)
         self.requested_releases: list[Any] = []
         self.ended: list[str] = []
         self.answers: Callable[[], None] = lambda: None
@@ -103,19 +106,18 @@ class Still:
     def load_ledger(self) -> LedgerLog:
         return LedgerLog.read(self.load_entries(), self.file.stream.unit)
 
-    def add_release(self, requested: Any, share: Fraction | None = None) -> None:
-        self.answers()
-        self.requested_releases.append((requested, share))
-
-    def end_release(self, name: str) -> None:
-        self.answers()
-        self.ended.append(name)
-
-    def submit_release(self, requested: Any, share: Fraction | None = None) -> Future[None]:
-        return settled(lambda: self.add_release(requested, share))
+    def submit_release(self, requested: Any, plan: Any = None) -> Future[None]:
+        return self._settle(lambda: self.requested_releases.append((requested, requested.share)))
 
     def submit_end(self, name: str) -> Future[None]:
-        return settled(lambda: self.end_release(name))
+        return self._settle(lambda: self.ended.append(name))
+
+    def _settle(self, act: Callable[[], None]) -> Future[None]:
+        def answer() -> None:
+            self.answers()
+            act()
+
+        return settled(answer)
 
     def find_finished(self) -> frozenset[str]:
         return frozenset()

@@ -9,6 +9,8 @@ from typing import Any
 
 from streamgauge import Pipeline
 from streamgauge.engines import DuckEngine
+from streamgauge.runtime.adhoc.releases import AdHocRelease
+from streamgauge.runtime.commands.queue import AddRelease, CommandQueue
 from streamgauge.runtime.release_run import Batches
 from streamgauge.store.keys import create_key
 from streamgauge.testing.noise import ManualClock, SilentNoise
@@ -76,9 +78,20 @@ def one_a_second(seconds: int = 100, users: int = 3) -> list[Tables]:
     return [event(s, "ab"[s % 2], s % 11, u=f"u{s % users}") for s in range(seconds)]
 
 
-def run(made: Pipeline, **settings: Any) -> Any:
-    """Runs it with silent noise, so that releases are exact."""
-    return made.run(**{"noise": SilentNoise(), **settings})
+def run(made: Pipeline, adhoc_releases: Sequence[AdHocRelease] = (), **settings: Any) -> Any:
+    """Run it with silent noise, so that releases are exact.
+
+    Commands add ad hoc releases. The first refusal of one is raised at the end.
+    """
+    if not adhoc_releases:
+        return made.run(**{"noise": SilentNoise(), **settings})
+    queue = CommandQueue(now=settings["clock"].now if "clock" in settings else lambda: 0)
+    queue.on_idle = queue.close
+    added = [queue.submit(AddRelease(each)) for each in adhoc_releases]
+    report = made.run(**{"noise": SilentNoise(), "commands": queue, **settings})
+    for outcome in added:
+        outcome.result()
+    return report
 
 
 def open_engine_of(batches: Batches, kind: type[DuckEngine]) -> DuckEngine:

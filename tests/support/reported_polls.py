@@ -102,7 +102,7 @@ def sending(folder: Path, made: Pipeline, sent: dict[float, Codes], until: float
 
     for second, codes in sent.items():
         clock.acts[second] = partial(post, second, codes)
-    return {"clock": clock, "inbox": inbox, "stop": stop}
+    return {"clock": clock, "source": inbox, "stop": stop}
 
 
 def expected(made: Pipeline, ticks: Sequence[Codes], reach: int) -> list[list[float]]:

@@ -13,6 +13,7 @@ from unittest import mock
 from streamgauge import memory as freed
 from streamgauge.continual import run as single
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands import apply
 from streamgauge.runtime.options import Options
 from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import Tuning
@@ -36,7 +37,7 @@ def taken_up_and_asked(
 ) -> list[set[str]]:
     """What is found after a start and a batch, and after a turn and another."""
     made, clock = pipeline(folder, tables), Standing(time=(START + 17) * 1_000_000)
-    tuning = Tuning(batch_interval_seconds=0.0)
+    tuning = Tuning(align_commands=False)
     runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()), tuning=tuning)
     with mock.patch.object(freed, "zero_freed_memory"), _as_told(wiped):
         runner.start()
@@ -52,12 +53,14 @@ def _as_told(wiped: bool) -> Iterator[None]:
     if wiped:
         yield
         return
-    with mock.patch.object(single, "wipe_state"), mock.patch.object(freed.WipedArrays, "__exit__"):
+    kept = list[Any]()
+    keep = mock.patch.object(apply, "overwrite", kept.append)
+    with mock.patch.object(single, "wipe_state"), mock.patch.object(freed.WipedArrays, "__exit__"), keep:
         yield
 
 
 def _asked(runner: Runner) -> Runner:
-    runner.add_release(AdHocRelease(parse_adhoc_release(BODY, runner.file.stream), "ana"))
+    runner.submit_release(AdHocRelease(parse_adhoc_release(BODY, runner.file.stream), "ana")).result()
     return runner
 
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -20,6 +20,7 @@ from starlette.middleware import Middleware
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.config.settings import PipelineFile, ServerSettings
 from streamgauge.releases.release import TickRelease
+from streamgauge.runtime.commands.queue import CommandQueue, CommandSchedule
 from streamgauge.runtime.options import Options
 from streamgauge.server.http.errors import ErrorMiddleware
 from streamgauge.server.http.limits import Limits
@@ -107,7 +108,7 @@ def eventually(holds: Callable[[], Any], what: str = "it") -> None:
     raise AssertionError(f"{what} must come to pass, got nothing of it")
 
 
-IMMEDIATE = Tuning(batch_interval_seconds=0.0)  # commands do not wait for the clock, which may stand still
+IMMEDIATE = Tuning(align_commands=False)  # commands do not wait for the clock, which may stand still
 
 
 @contextmanager
@@ -145,20 +146,39 @@ class CountedBuffer(EventBuffer):
         return super().encode_event(released, ident)
 
 
+IMMEDIATE_SCHEDULE = CommandSchedule()
+
+
+@dataclass(frozen=True)
+class PausedSchedule(CommandSchedule):
+    """A schedule that starts no command. Replies and last ticks are those of the schedule that it replaces."""
+
+    replaced: CommandSchedule = IMMEDIATE_SCHEDULE
+
+    def find_start_time(self, requested_at: int) -> int:
+        return FAR_TIME
+
+    def find_reply_time(self, requested_at: int) -> int:
+        return self.replaced.find_reply_time(requested_at)
+
+
 class PausedRunner(Runner):
-    """A runner whose command batches can be paused, so that several commands share one."""
+    """A runner whose commands can be paused, so that several of them are applied together."""
 
-    is_paused = False
+    queue_class: type[CommandQueue] = CommandQueue
 
-    def find_batch_start(self, requested_at: int) -> int:
-        return FAR_TIME if self.is_paused else super().find_batch_start(requested_at)
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        known = self.command_queue
+        self.command_queue = self.queue_class(**{each.name: getattr(known, each.name) for each in fields(known)})
 
     @contextmanager
     def pause_commands(self) -> Iterator[None]:
-        """Let commands wait, whatever the clock says."""
-        self.is_paused = True
+        """Let commands wait, whatever the clock says. The clock must not move between those that share a commit."""
+        known = self.command_queue.schedule
+        self.command_queue.schedule = PausedSchedule(known.start, known.interval, known.is_aligned, known)
         yield
-        self.is_paused = False
+        self.command_queue.schedule = known
 
 
 def committed(runner: Runner) -> tuple[int, int]:

@@ -6,12 +6,15 @@ import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import duckdb
 import pytest
 
+from streamgauge.config.settings import Stream
+from streamgauge.privacy import User
 from streamgauge.records.blocks import Block
 from streamgauge.sinks import CsvLines, JsonLines, LineFile, ParquetParts
 from streamgauge.sources import Inbox, StandardInput, open_batch_source
@@ -23,6 +26,7 @@ from streamgauge.testing.contracts import (
     POISON,
     check_batch_source,
     check_engine,
+    check_engine_changes,
     check_engine_ranges,
     check_even_source,
     check_single_pass_source,
@@ -34,6 +38,8 @@ from tests.support.declared import stream as clinic
 from tests.support.declared_streams import stream
 
 OWNER = "ab" * 16
+USERS = clinic(unit=User(1, 2))
+OF_ONE_USER = [json_line({"hours": 1, "region": "north", "who": "ana"}).encode()] * 4
 LINES = [
     json_line({"hours": hours, "region": region}).encode() for hours in range(8) for region in ("north", "south", "?")
 ]
@@ -329,6 +335,13 @@ def test_the_embedded_engine_keeps_the_contract(tmp_path: Path) -> None:
     check_engine_ranges(make_engine, make_engine, ranges, TICKS)
 
 
+@pytest.mark.parametrize("declared", [clinic(), USERS], ids=["events", "users"])
+def test_the_embedded_engine_changes_its_measures_while_it_is_open(declared: Stream) -> None:
+    make = partial(engine, declared)
+    check_engine_changes(make, make, [ALL], [BY_REGION, ALL], lines=LINES, ticks=TICKS)
+    check_engine_changes(make, make, [BY_REGION, ALL], [ALL], lines=LINES, ticks=TICKS)
+
+
 class Twin:
     """An engine around the embedded one."""
 
@@ -373,6 +386,32 @@ class Deaf(Twin):
 
     def scan_ranges(self, ranges: Any, first: int, last: int, stop: Any = None) -> Any:
         return self.inner.scan_ranges(ranges, first, last)
+
+
+def test_an_engine_that_forgets_users_when_its_measures_change_is_caught() -> None:
+    class Forgetful(Twin):
+        def change_measures(self, measures: Any) -> None:
+            self.inner.close()
+            self.inner = engine(USERS, measures)
+
+    def make(measures: Any) -> Any:
+        twin = Forgetful()
+        twin.inner = engine(USERS, measures)
+        return twin
+
+    with pytest.raises(AssertionError, match="after a change"):
+        check_engine_changes(make, partial(engine, USERS), [ALL], [ALL, BY_REGION], lines=OF_ONE_USER, ticks=TICKS)
+
+
+def test_an_engine_that_keeps_its_measures_is_caught() -> None:
+    class Unchanged(Twin):
+        def change_measures(self, measures: Any) -> None:
+            """Keep them."""
+
+    with pytest.raises(AssertionError, match="after a change"):
+        check_engine_changes(
+            lambda measures: Unchanged(), partial(engine, clinic()), [ALL], [ALL], lines=LINES, ticks=TICKS
+        )
 
 
 @pytest.mark.parametrize("kind", [LosesLast, Fragile, Misplaced])

@@ -101,8 +101,8 @@ def _intrude(file: Path, to: Path, yes: bool, json: bool) -> None:
 
 def _refuse_if_running(file: "PipelineFile", to: Path) -> None:
     """Refuse while a run or server is active, and say what to do: a server can run the intrusion itself."""
+    from streamgauge.runtime.intrusion.export import FOLDER_NAME_PATTERN, build_export_path
     from streamgauge.runtime.intrusion.intrude import IntrusionError
-    from streamgauge.server.intrusion import FOLDER_NAME_PATTERN, build_export_path
     from streamgauge.store.errors import AlreadyRunningError
     from streamgauge.store.lock import Lock
 

@@ -3,7 +3,7 @@
 pipeline         `Pipeline`: plan, run, read
 options          settings of a run that are not in its file, reports to the curator
 session          start of a run: lock, key, store, edits, charges, sinks
-resources        lock, key, store and sinks of a run
+resources        lock, store and sinks of a run
 edits            differences between a file and its earlier runs
 rollback         charges after a rollback of the store
 plan/            the plan
@@ -17,6 +17,7 @@ publisher        commit, then publish
 published        releases and charges, read from the store
 quarantine       dropped records
 adhoc/           releases that analysts request
+commands/        commands that a run takes between two ticks
 intrusion/       announced intrusions
 draft/           drafts of pipeline files
 format           losses, units, windows and ticks as text

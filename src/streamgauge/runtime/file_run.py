@@ -5,9 +5,8 @@ Files
     Releases that begin later were requested, or added to the file after others had run. They are scanned separately.
     Releases that are behind come first, but releases of the file come before ad hoc releases.
 
-    If commands wait (`Options.commands_waiting`), the run ends after some progress. Each unfinished release of the
-    file has one more batch, and so have the ad hoc releases that are furthest behind. So both advance, however many
-    commands arrive.
+    Commands are applied between two batches of ticks. A release that is added then has its own scan, after the one at
+    hand. So the current releases advance, however many commands arrive.
 
     Privacy. The scanned file must be the charged file: its fingerprint is compared before the first scan and before
     every commit. A changed file is refused, or charged again as another edition.
@@ -22,7 +21,7 @@ Standard input
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 
@@ -38,7 +37,7 @@ from streamgauge.runtime.release_run import Batches, ReleaseRun
 from streamgauge.runtime.session import FINGERPRINT_PART, RunRefusedError, RunSession
 
 
-def run_files(session: RunSession, source: BatchSource) -> Iterator[list[TickRelease]]:
+def run_files(session: RunSession, source: BatchSource) -> Generator[list[TickRelease]]:
     """Publish all remaining ticks, or until a stop, and yield them after publication."""
 
     def check_source() -> None:
@@ -46,22 +45,19 @@ def run_files(session: RunSession, source: BatchSource) -> Iterator[list[TickRel
             rule = "source must not change while it is read"
             raise RunRefusedError(f"{session.file.path.name}: {rule}, got a change: nothing of it was published")
 
-    late = False  # True after an ad hoc release had its batch
     with suppress(StopRequestedError):
-        for own, runs in order_cohorts(session):
-            if late and session.options.commands_waiting.is_set():
+        while True:
+            session.apply_commands(check_source)
+            if cohorts := order_cohorts(session):
+                yield from _publish_cohort(session, source, cohorts[0], check_source)
+            if session.options.stop.is_set() or not (group_cohorts(session.runs) or session.wait_for_commands()):
                 return
-            yield from _publish_cohort(session, source, runs, check_source)
-            late = not own
 
 
 def _publish_cohort(
     session: RunSession, source: BatchSource, runs: list[ReleaseRun], check_source: Callable[[], None]
 ) -> Iterator[list[TickRelease]]:
-    """Publish ticks of releases with the same next tick, until commands wait.
-
-    At least one batch is published.
-    """
+    """Publish all ticks of releases with the same next tick."""
     batches = session.options.find_class(Batches)(session, runs)
     with batches.open_engine() as engine:
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
@@ -71,15 +67,12 @@ def _publish_cohort(
             session.options.step("block_read")
             batches.add_counts(answer)
             yield from publish_ticks(batches, answer.tallies, answer.first, answer.last, check_source)
-            if session.options.commands_waiting.is_set():
-                return
 
 
-def order_cohorts(session: RunSession) -> list[tuple[bool, list[ReleaseRun]]]:
-    """Return all cohorts, those with a release of the file first, with that flag."""
-    entries, found = session.ledger_log.releases, group_cohorts(session.runs)
-    cohorts = [(any(entries[run.name].requested_by is None for run in runs), runs) for runs in found]
-    return sorted(cohorts, key=lambda cohort: not cohort[0])
+def order_cohorts(session: RunSession) -> list[list[ReleaseRun]]:
+    """Return all cohorts, those with a release of the file first."""
+    entries = session.ledger_log.releases
+    return sorted(group_cohorts(session.runs), key=lambda runs: all(entries[run.name].requested_by for run in runs))
 
 
 def group_cohorts(runs: Sequence[ReleaseRun]) -> list[list[ReleaseRun]]:
@@ -104,14 +97,13 @@ def publish_ticks(
         publisher.commit(tick=newest, released=released, state=batches.save_state())
         batches.report_progress(end)
         yield released
-        if options.commands_waiting.is_set():  # checked last, so that each run publishes at least one batch
-            return
+        batches.session.apply_commands(check_source)
 
 
 INPUT_POLL_MICROSECONDS = 20_000
 
 
-def run_input(session: RunSession, source: StreamingSource) -> Iterator[list[TickRelease]]:
+def run_input(session: RunSession, source: StreamingSource) -> Generator[list[TickRelease]]:
     """Read to the end, then publish all remaining ticks."""
     groups = group_cohorts(session.runs)
     if not groups:

@@ -26,14 +26,12 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config.settings import Stream
-from streamgauge.interfaces import StepHook, StreamingSource, ignore_step
+from streamgauge.interfaces import StepHook, ignore_step
 from streamgauge.noise import Noise
 from streamgauge.plan.measure import Pass
-from streamgauge.runtime.ticks import ReleaseSpans
 
 if TYPE_CHECKING:
-    from streamgauge.runtime.adhoc.releases import AdHocRelease
-    from streamgauge.runtime.resources import RunResources
+    from streamgauge.runtime.commands.queue import CommandQueue
 
 T = TypeVar("T")
 MAX_BATCH_PLACES = 2**21  # places of vectors in one commit when catching up
@@ -133,12 +131,7 @@ def percent(count: int, records: int) -> str:
 
 
 def ignore_progress(progress: object) -> None:
-    """Ignore progress, a line of the log, or the tick ranges of releases."""
-
-
-def close_due_ticks(due: Callable[[], int]) -> int:
-    """Close all due ticks: no release is to end."""
-    return due()
+    """Ignore progress, or a line of the log."""
 
 
 @dataclass
@@ -156,23 +149,15 @@ class Options:
     max_batch_ticks: int = MAX_BATCH_TICKS
     memory: str = "600MB"
     stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
-    commands_waiting: Flag = field(default_factory=Flag)  # set if commands wait: the current round is the last
+    commands: "CommandQueue | None" = None  # commands that the run takes between two ticks
     on_progress: Callable[[Progress], None] = ignore_progress
     note: Callable[[str], None] = ignore_progress  # the curator's log
     diagnose: Callable[[str], None] = ignore_progress  # private lines: to a terminal, or else to the curator's log
     shares: RecordShares | None = None  # shared by the runs of a process; without it a run counts its own
     step: StepHook = ignore_step
     standard_input: int = 0  # the file descriptor
-    inbox: StreamingSource | None = None  # a source that outlives the run: data sent to a server, or its input
-    resources: "RunResources | None" = None  # lock, key, store and sinks, if they outlive the run
-    find_publish_time: Callable[[int], int] | None = None  # time at which readers see a commit
-    adhoc_releases: "tuple[AdHocRelease, ...]" = ()  # charged at this start, in no file
     end_releases: tuple[str, ...] = ()  # ad hoc releases that end at this start
     force_end_releases: tuple[str, ...] = ()  # those that end at once, since they cannot run on
-    finished_releases: frozenset[str] = frozenset()  # ended releases whose last tick is visible to readers
-    end_times: Mapping[str, int] = field(default_factory=dict)  # time at which readers learn of an end, if known
-    on_spans: Callable[[ReleaseSpans], None] = ignore_progress  # gets tick ranges, before the first tick closes
-    limit_due_tick: Callable[[Callable[[], int]], int] = close_due_ticks  # last of the due ticks that may close
     components: Mapping[type, type] = field(default_factory=dict)  # subclasses to use, by the class that they replace
 
     def find_class(self, kind: type[T]) -> type[T]:

@@ -10,8 +10,8 @@ A run returns a `RunReport` when it ends.
 """
 
 import resource
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from streamgauge.runtime.ledger.log import LedgerLog
     from streamgauge.runtime.options import Options
     from streamgauge.runtime.plan.plan import Plan
+    from streamgauge.runtime.session import RunSession
 
 
 @dataclass
@@ -51,6 +52,14 @@ class RunReport:
         if not self.ticks:
             return "nothing was left to publish"
         return "\n".join(f"{name}: {plural(ticks, 'tick')} published" for name, ticks in self.ticks.items())
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """A run that is ready for its next tick."""
+
+    session: "RunSession"
+    ticks: Iterator[list[TickRelease]]  # the releases of each commit, after they are published
 
 
 def open_live_source(file: PipelineFile, options: "Options") -> StreamingSource:
@@ -104,15 +113,35 @@ class Pipeline:
     def run(self, options: "Options | None" = None, **settings: Any) -> RunReport:
         """Run the pipeline to its end, or until it is stopped.
 
-        Continues at the tick after the last one that an earlier run published.
+        Continues at the tick after the last one that an earlier run published. Takes the arguments of `open_run`.
         """
         report = RunReport()
         for released in self.ticks(options, **settings):
             report.add(released)
         return report
 
-    def ticks(self, options: "Options | None" = None, **settings: Any) -> Iterator[list[TickRelease]]:
-        """Run the pipeline and yield the releases of each commit after they are published."""
+    def ticks(
+        self, options: "Options | None" = None, *, source: StreamingSource | None = None, **settings: Any
+    ) -> Iterator[list[TickRelease]]:
+        """Run the pipeline and yield the releases of each commit after they are published.
+
+        Takes the arguments of `open_run`.
+        """
+        with suppress(StopRequestedError), self.open_run(options, source=source, **settings) as run:
+            yield from run.ticks
+
+    @contextmanager
+    def open_run(
+        self, options: "Options | None" = None, *, source: StreamingSource | None = None, **settings: Any
+    ) -> Iterator[OpenRun]:
+        """Open the pipeline, and close it on every exit. Whoever iterates over `ticks` runs it.
+
+        Args:
+            source: a streaming source that the caller closes, instead of that of the file.
+
+        Raises:
+            StopRequestedError: if the run is stopped before it is open.
+        """
         from streamgauge.runtime.options import Options, RecordShares
 
         chosen = replace(options or Options(), **settings)
@@ -120,40 +149,38 @@ class Pipeline:
         stream = self.file.stream
         if stream.pan_private:
             freed.zero_freed_memory()
-        own = None
-        if chosen.shares is None and not stream.pan_private:  # this run counts the shares of records itself
-            own = RecordShares(stream, chosen.diagnose)
-            chosen = replace(chosen, shares=own)
-        try:
-            with suppress(StopRequestedError):
-                yield from self._ticks(chosen)
-        finally:
-            if own is not None:
-                own.report()
+        with ExitStack() as stack:
+            if chosen.commands is not None:
+                stack.callback(chosen.commands.close)  # commands that no run takes are rejected
+            if chosen.shares is None and not stream.pan_private:  # this run counts the shares of records itself
+                own = RecordShares(stream, chosen.diagnose)
+                stack.callback(own.report)
+                chosen = replace(chosen, shares=own)
+            yield self._open(chosen, source, stack)
 
-    def _ticks(self, options: "Options") -> Iterator[list[TickRelease]]:
+    def _open(self, options: "Options", source: StreamingSource | None, stack: ExitStack) -> OpenRun:
         from streamgauge.runtime.file_run import run_files, run_input, wait_for_header
         from streamgauge.runtime.live.run import run_live
         from streamgauge.runtime.session import start_session
         from streamgauge.sources import open_batch_source
 
         stream = self.file.stream
+        ticks: Generator[list[TickRelease]]
         if stream.mode == "batch" and not stream.is_read_once:
             batch = open_batch_source(stream, self.file.path.parent, options.stop)
-            with start_session(self.file, options, batch.fingerprint().encode(), batch.schemas) as run:
-                yield from run_files(run, batch)
-            return
-        source = options.inbox or open_live_source(self.file, options)
-        try:
-            if stream.mode == "streaming":
-                with start_session(self.file, options, None, source.schemas) as run:
-                    yield from run_live(run, source)
-            else:
-                with start_session(self.file, options, None, partial(wait_for_header, source, options)) as run:
-                    yield from run_input(run, source)
-        finally:
-            if source is not options.inbox:
-                source.close()
+            fingerprint = batch.fingerprint().encode()
+            session = stack.enter_context(start_session(self.file, options, fingerprint, batch.schemas))
+            ticks = run_files(session, batch)
+        else:
+            if source is None:
+                source = open_live_source(self.file, options)
+                stack.callback(source.close)
+            live = stream.mode == "streaming"
+            schemas = source.schemas if live else partial(wait_for_header, source, options)
+            session = stack.enter_context(start_session(self.file, options, None, schemas))
+            ticks = (run_live if live else run_input)(session, source)
+        stack.callback(ticks.close)
+        return OpenRun(session, ticks)
 
     def __iter__(self) -> Iterator[TickRelease]:
         for released in self.ticks():

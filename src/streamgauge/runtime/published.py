@@ -8,7 +8,7 @@ from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import Releases, TickRelease
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.publisher import build_schemas
-from streamgauge.runtime.session import OPENED_MARK
+from streamgauge.runtime.ticks import OPENED_MARK
 from streamgauge.store.drivers import open_reader
 from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.reader import LedgerEntry, StoreReader

@@ -166,6 +166,11 @@ class ReleaseRun:
         """True if its last tick is released."""
         return self.last_tick is not None and self.next_tick > self.last_tick
 
+    @property
+    def is_removed(self) -> bool:
+        """True if it is finished and its state is not saved again."""
+        return self.is_finished and (self.end_tick is not None or self.plan.stream.pan_private)
+
     def save_state(self) -> dict[str, bytes | None]:
         """Return the whole state, secrets included.
 
@@ -173,7 +178,7 @@ class ReleaseRun:
         """
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
-        if self.is_finished and (self.end_tick is not None or self.plan.stream.pan_private):
+        if self.is_removed:
             pairs = zip(self.runs, names, strict=False)  # its runs may be dropped already
             stored = [each for run, name in pairs for each in run.list_parts(name)]
             return dict.fromkeys([*names, *stored, *alerts])

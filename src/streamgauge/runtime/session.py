@@ -20,29 +20,25 @@ from streamgauge.runtime.adhoc.releases import (
     DrainingReleases,
     add_adhoc_releases,
     compute_last_tick,
-    find_capacity_refusals,
-    find_count_refusals,
     find_end_refusals,
-    find_name_refusals,
     min_last_tick,
     plan_ended_release,
 )
+from streamgauge.runtime.commands.apply import CommandRunner, keep_measures
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
-from streamgauge.runtime.ledger.shares import check_share
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
 from streamgauge.runtime.publisher import Publisher, build_schemas
 from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals, state_name
-from streamgauge.runtime.resources import RunResources
-from streamgauge.runtime.rollback import Rollback, find_rollback
-from streamgauge.runtime.ticks import ReleaseSpans, closed_tick, newest_tick
+from streamgauge.runtime.resources import acquire_lock, open_publisher
+from streamgauge.runtime.rollback import find_rollback
+from streamgauge.runtime.ticks import OPENED_MARK, ReleaseSpans, closed_tick
 from streamgauge.store.encryption import SECRET_PART, overwrite
 from streamgauge.store.store import LedgerEntry
 
 FINGERPRINT_PART = "fingerprint"
-OPENED_MARK = "open_tick"  # last tick that an event may have been counted in; public, by the clock alone
 
 
 class RunRefusedError(ValueError):
@@ -65,15 +61,50 @@ class RunSession:
         """Key of the user hashes. Drawn once per store."""
         return self.state[SECRET_PART]
 
-    @property
-    def spans(self) -> ReleaseSpans:
-        """Tick ranges of the releases, by their plans.
+    def __post_init__(self) -> None:
+        self.spans = self._find_spans()  # tick ranges of the releases, for any thread
+        queue = self.options.commands
+        self.commands = None if queue is None else CommandRunner(self, queue)
+
+    def _find_spans(self) -> ReleaseSpans:
+        """Return the tick ranges of the releases, by their plans.
 
         Every record has a time, so the arrival column does not count as a column that a release reads.
         """
         return ReleaseSpans.from_tuples(
             (run.first, run.last_tick, run.plan.query.columns - {ARRIVAL_COLUMN}) for run in self.runs
         )
+
+    def adopt_ledger(self, ledger_log: LedgerLog) -> None:
+        """Continue with a ledger whose new entries are committed. Ad hoc releases are never written to sinks."""
+        self.ledger_log, self.spans = ledger_log, self._find_spans()
+        entries = ledger_log.latest_releases()
+        adhoc = frozenset(name for name, entry in entries.items() if entry.requested_by is not None)
+        new = [entry for entry in ledger_log.ledger_entries if entry.body.get("release") not in self.publisher.schemas]
+        self.publisher.schemas |= build_schemas(new, describe_contributions(self.file.stream))
+        for cursor in self.publisher.sink_cursors:
+            cursor.adhoc_releases = adhoc
+
+    def build_opened_marks(self, opened_tick: int) -> dict[str, bytes]:
+        """Return the mark of the last tick that an event may have been counted in."""
+        return {OPENED_MARK: str(opened_tick).encode()} if self.file.stream.mode == "streaming" else {}
+
+    def apply_commands(self, check_source: Callable[[], None] = keep_measures) -> None:
+        """Apply the due commands of a run whose engine reads none of their releases.
+
+        No release is added if `check_source` fails.
+        """
+        if self.commands is not None:
+            self.commands.apply_due(change_measures=check_source)
+
+    def wait_for_commands(self) -> bool:
+        """Wait until commands are due; return False if none can come."""
+        if self.commands is None:
+            return False
+        queue = self.commands.queue
+        if not queue.has_due():
+            queue.on_idle()
+        return queue.wait(self.options.stop)
 
     def warn_of_header(self, header: Sequence[str] | None) -> None:
         """Warn the curator if a file after the charge lacks a declared column."""
@@ -126,11 +157,12 @@ def start_session(
         raise RunRefusedError(f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list")
     if refusal := find_engine_refusal(options.memory):
         raise RunRefusedError(f"{file.path.name}: {refusal}")
-    for release in (*file.releases, *(each.attributed_release for each in options.adhoc_releases)):
+    for release in file.releases:
         plan_release(file, release)  # refuses an unanswerable query before a store is created
     with ExitStack() as stack:
-        resources = options.resources or stack.enter_context(RunResources(file))
-        run = options.find_class(SessionBuilder)(file, options, resources, fingerprint, schemas).build()
+        acquire_lock(file, stack)
+        publisher = open_publisher(file, options.step, stack)
+        run = options.find_class(SessionBuilder)(file, options, publisher, fingerprint, schemas).build()
         stack.callback(run.close)
         yield run
 
@@ -142,12 +174,11 @@ class SessionBuilder:
         self,
         file: PipelineFile,
         options: Options,
-        resources: RunResources,
+        publisher: Publisher,
         fingerprint: bytes | None,
         schemas: Callable[[], Iterable[SourceSchema]],
     ) -> None:
-        self.options, self.resources, self.schemas = options, resources, schemas
-        self.publisher = resources.open_publisher(options.step)
+        self.options, self.publisher, self.schemas = options, publisher, schemas
         self.store = self.publisher.store
         self.fingerprint = fingerprint
         self.ledger_log = LedgerLog.read(self.store.ledger_entries(), file.stream.unit)
@@ -170,28 +201,14 @@ class SessionBuilder:
         )
 
     def _add_adhoc_releases(self, file: PipelineFile) -> PipelineFile:
-        """Return the file with its running and its newly requested ad hoc releases."""
+        """Return the file with its running ad hoc releases."""
         ended, forced = self.options.end_releases, self.options.force_end_releases
         whole = add_adhoc_releases(file, self.ledger_log, ended=(*ended, *forced))
         reasons = [reason for name in ended for reason in find_end_refusals(name, self.ledger_log)]
         reasons += [reason for name in forced for reason in find_end_refusals(name, self.ledger_log, force=True)]
-        for each in self.options.adhoc_releases:
-            reasons += find_name_refusals(each.release.name, whole, self.ledger_log)
-            whole = replace(whole, releases=(*whole.releases, each.attributed_release))
         if reasons:
             raise InvalidReleaseError(f"{file.path.name}: {'; '.join(reasons)}")
         return whole
-
-    def _check_adhoc_releases(self) -> None:
-        """Reject requested releases that exceed the capacity next to the open releases."""
-        names = {each.release.name for each in self.options.adhoc_releases}
-        if names:
-            plans = [plan for plan in self.plans if plan.name in names]
-            limits = self.file, self.ledger_log, self.options.finished_releases
-            reasons = [*find_capacity_refusals(plans, *limits)]
-            reasons += find_count_refusals(self.options.adhoc_releases, *limits)
-            if reasons:
-                raise InvalidReleaseError(f"{self.file.path.name}: {'; '.join(reasons)}")
 
     def build(self) -> RunSession:
         """Open the run. On failure, clear everything that was loaded for it."""
@@ -211,13 +228,8 @@ class SessionBuilder:
     def _build_session(self) -> RunSession:
         changed = find_edits(self.file, self.plans, self.ledger_log)
         self._check_edits(changed)
-        self._check_adhoc_releases()
         drawing, charged = list(self._find_running()), set(self.ledger_log.releases)
-        # a store that stayed open since it was compared with its traces has no rollback
-        compared = self.resources.has_run
-        lost = (
-            Rollback() if compared else find_rollback(self.publisher, self.ledger_log, self.file.stream, self.options)
-        )
+        lost = find_rollback(self.publisher, self.ledger_log, self.file.stream, self.options)
         is_declared = self.ledger_log.ledger is not None and not changed.budget
         acts = [] if is_declared else [self.ledger_log.declare_budget(self.file.stream.budget)]
         acts += lost.recharge(self.ledger_log, drawing, new=False) + self._charge_releases(changed)
@@ -228,18 +240,17 @@ class SessionBuilder:
         if lost.last_drawn_tick:
             state |= self._redraw_future_noise()
         if acts or state:
-            time = self._find_publish_time(self.options.clock.now())
+            time = self.options.clock.now()
             self.publisher.commit(acts=[replace(act, time=time) for act in acts], state=state)
         for act in acts:  # a release that cannot run on ends at once even if no command requested it
             if act.kind == "force_end" or (act.kind == "end" and not act.body.get("is_draining")):
                 self.options.note(f"release {act.body['release']} cannot run on, so it ends where it is")
         self._forget()
         self.state = self.store.state()
-        self._write_sinks()
         opened = RunSession(self.file, self.options, self.publisher, self.ledger_log, self.state, self.runs)
-        self.resources.has_run = True
+        opened.adopt_ledger(self.ledger_log)
+        self.publisher.catch_up()
         self._report_backlog(opened)
-        self.options.on_spans(opened.spans)
         self.options.step("session_opened")
         return opened
 
@@ -269,17 +280,6 @@ class SessionBuilder:
             due = closed_tick(stream, self.options.clock.now())
             Batches(session, self.runs).report_backlog(self.store.tick, due)
 
-    def _write_sinks(self) -> None:
-        """Write missing ticks to the sinks. Ad hoc releases are never written."""
-        self.publisher.schemas |= build_schemas(
-            self.ledger_log.ledger_entries, describe_contributions(self.file.stream)
-        )
-        entries = self.ledger_log.latest_releases()
-        adhoc = frozenset(name for name, entry in entries.items() if entry.requested_by is not None)
-        for cursor in self.publisher.sink_cursors:
-            cursor.adhoc_releases = adhoc
-        self.publisher.catch_up()
-
     @property
     def first_new_tick(self) -> int:
         """First tick of a new release; 1 for a batch file.
@@ -307,10 +307,11 @@ class SessionBuilder:
             reasons.append(f"budget must stay {before}, got {after}: run --change-budget records the change")
         if self.has_changed_source and not self.options.recharge_source:
             reasons.append("source must stay as it was charged, got a change: run --recharge-source charges it again")
-        own = set(changed.new_releases) - {each.release.name for each in self.options.adhoc_releases}
-        if own and (refusal := find_memory_refusal(self.plans)):  # charged releases continue if they can
+        if changed.new_releases and (
+            refusal := find_memory_refusal(self.plans)
+        ):  # charged releases continue if they can
             reasons.append(refusal)
-        if not reasons and (own or self.has_changed_source):
+        if not reasons and (changed.new_releases or self.has_changed_source):
             reasons += find_refusals(self.file.stream, self.schemas())
         if reasons:
             raise RunRefusedError(f"{self.file.path.name}: {'; '.join(reasons)}")
@@ -326,9 +327,7 @@ class SessionBuilder:
         if self.has_changed_source:
             acts += self._charge_editions(changed)
         acts += log.charge_columns(self.file.stream.reports)
-        acts += [log.charge(name, plans[name], self._find_first_tick(name)) for name in changed.new_releases]
-        for each in self.options.adhoc_releases:
-            check_share(self.ledger_log, each.requested_by, each.share)
+        acts += [log.charge(name, plans[name], self.first_new_tick) for name in changed.new_releases]
         return acts + self.ledger_log.pin(self._collect_blocks())
 
     def _find_running(self) -> dict[str, ChargedRelease]:
@@ -341,29 +340,13 @@ class SessionBuilder:
         ended = draining.find_incomplete(self.ledger_log.releases).items()
         return left | {name: entry for name, entry in ended if draining.can_drain(entry)}
 
-    def _find_first_tick(self, name: str) -> int:
-        """Return the first tick of a new release.
-
-        Behind a server, an ad hoc release begins by the time at which its charge becomes visible.
-        """
-        by_clock = name in {each.release.name for each in self.options.adhoc_releases}
-        return max(self.first_new_tick, newest_tick(self.file.stream, self._find_visible_time()) + 1 if by_clock else 0)
-
     def end_release(self, name: str) -> LedgerEntry:
         """End a release at the tick that the clock gives, or at once if it cannot run on."""
         released, entry, stream = self.store.last_released(name), self.ledger_log.releases[name], self.file.stream
         if not self.draining_releases.can_drain(entry):
             return self.ledger_log.end(name, min_last_tick(stream, entry, released, self.newest_tick))
-        moment = self.options.end_times.get(base_name(name)) or self._find_publish_time(self.start_time)
-        last = max(released, compute_last_tick(stream, entry, moment, released, self.newest_tick))
+        last = max(released, compute_last_tick(stream, entry, self.start_time, released, self.newest_tick))
         return self.ledger_log.end(name, last, is_draining=True)
-
-    def _find_publish_time(self, moment: int) -> int:
-        """Return the time at which readers learn of a commit.
-
-        That is at once, unless a server delays it.
-        """
-        return moment if self.options.find_publish_time is None else self.options.find_publish_time(moment)
 
     def _stop_draining(self) -> list[LedgerEntry]:
         """Stop ended releases that cannot run on.
@@ -373,16 +356,6 @@ class SessionBuilder:
         draining = self.draining_releases
         left = draining.find_incomplete(self.ledger_log.releases).items()
         return [self.ledger_log.stop_draining(name) for name, entry in left if not draining.can_drain(entry)]
-
-    def _find_visible_time(self) -> int:
-        """Return the time at which readers see a commit of now.
-
-        If it does not matter, return a time before all ticks.
-        """
-        stream = self.file.stream
-        if self.options.find_publish_time is None or stream.mode == "batch":
-            return stream.start - stream.allowed_earliness - stream.tick
-        return self.options.find_publish_time(self.options.clock.now())
 
     def _charge_editions(self, changed: Edits) -> list[LedgerEntry]:
         """End the releases of a changed source, and charge them again under new names.

@@ -17,6 +17,8 @@ from typing import NamedTuple
 
 from streamgauge.config.settings import Stream
 
+OPENED_MARK = "open_tick"  # mark in the store: last tick that an event may have been counted in, by the clock alone
+
 
 def newest_tick(stream: Stream, now: int) -> int:
     """Return the last tick that an event may be in by now; 0 before the first."""

@@ -3,11 +3,6 @@
     app                   the application: routes and middleware
     tuning                intervals, timeouts and sizes that no file sets
     runner                the run, in a thread
-    commands              batches of commands to the run
-    command_validation    their judgement by the ledger
-    intrusion             announced intrusions into a served run
-    run_totals            counters over restarts of the run
-    tuning                intervals, timeouts and sizes that no file sets
     publishing/           publication on the clock
     http/                 connections, limits, authentication, bodies
     routes/               one module per resource

@@ -11,8 +11,7 @@ class Tuning:
     """Constants of one server; the runner has them, and its routes read them there."""
 
     # Commands
-    batch_interval_seconds: float = 1.0  # between two command batches
-    key_retry_seconds: float = 5.0  # between two attempts of a run that waits for its key
+    align_commands: bool = True  # False: commands are applied when they arrive, not at multiples of publish_delay
     max_waiting_plans: int = 64  # requests that may wait for the planning thread
 
     # Posted events

@@ -14,7 +14,6 @@ import binascii
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -66,26 +65,6 @@ def load_pipeline_key(file: PipelineFile) -> Key:
         if file.stream.key is None:
             return create_key(path)
     return load_key(named, file.path.parent)
-
-
-def is_key_missing(file: PipelineFile) -> bool:
-    """Return whether the key is visibly absent. Nothing is read or run, so False does not mean the right key."""
-    kind, _, rest = (file.stream.key or default_key(file.path)).partition(":")
-    name, base = rest.strip(), file.path.parent
-    if kind == "env":
-        return name not in os.environ
-    if kind == "command":
-        return _find_program(name, base) is None
-    return not os.access(resolve_path(name, base), os.R_OK)
-
-
-def _find_program(text: str, base: Path) -> str | None:
-    """Return the program of a command, if it is there; a relative path starts at `base`."""
-    try:
-        program = shlex.split(text)[0]
-    except ValueError:
-        return None
-    return shutil.which(base / program if os.sep in program else program)
 
 
 def key_path(text: str, base: Path) -> Path | None:

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.interfaces import BatchSource, Engine, Range, Sink, StopRequestedError, StreamingSource
-from streamgauge.plan.measure import Pass
+from streamgauge.plan.measure import Measure, Pass
 from streamgauge.records.blocks import MAX_RECORD_BYTES, Block
 from streamgauge.releases.release import TickRelease
 from streamgauge.releases.schema import Group, ReleaseSchema
@@ -243,6 +243,43 @@ def _check_poison(make: Callable[[], Engine], lines: Sequence[bytes], ticks: int
             _expect(
                 data[record.offset + record.length : record.offset + record.length + 1] == b"\n", "offsets must fit"
             )
+
+
+def check_engine_changes(
+    make: Callable[[Sequence[Measure]], Engine],
+    reference: Callable[[Sequence[Measure]], Engine],
+    measures: Sequence[Measure],
+    others: Sequence[Measure],
+    *,
+    lines: Sequence[bytes],
+    ticks: int,
+) -> None:
+    """Check that an open engine answers other measures from the next block on, and still bounds users as before.
+
+    Args:
+        make: Return the engine for some measures of a stream of JSON lines.
+        reference: Return the embedded engine for some measures.
+        measures: The measures until the change.
+        others: The measures after it.
+        lines: Records, without line feeds. The change is in their middle.
+        ticks: The last tick.
+    """
+    middle = len(lines) // 2
+    first, second = (Block(b"".join(line + b"\n" for line in part), 0) for part in (lines[:middle], lines[middle:]))
+    with make(measures) as engine, reference(others) as known:
+        engine.scan_block(first, 1, ticks, False)
+        known.scan_block(first, 1, ticks, False)
+        expected = add_passes([known.scan_block(second, 1, ticks, False)])
+        engine.change_measures(others)
+        found = add_passes([engine.scan_block(second, 1, ticks, False)])
+        _expect(found == expected, "after a change, sums must be those of an engine that had the measures before")
+        try:
+            engine.change_measures([])
+        except ValueError:
+            pass
+        else:
+            raise AssertionError("a change to no measure must be refused, got none")
+        engine.scan_empty_block(1, ticks)
 
 
 def check_engine_ranges(

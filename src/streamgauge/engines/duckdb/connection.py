@@ -25,6 +25,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -166,14 +167,11 @@ class DuckConnection:
 
     MAX_BLOCKS: ClassVar[int] = 1024  # a new database follows: 4 MB of growth, against some 50 ms to open one
 
-    def __init__(self, timezone: str, memory: str, threads: int | None, declarations: Sequence[str]) -> None:
+    def __init__(
+        self, timezone: str, memory: str, threads: int | None, declarations: Mapping[str, Sequence[str]]
+    ) -> None:
         self._settings = SETTINGS | {"memory_limit": memory} | ({"threads": threads} if threads else {})
-        self._init_statements = [
-            *LOCK_STATEMENTS,
-            f"SET TimeZone = {quote_text(timezone)}",
-            *declarations,
-            "SET lock_configuration = true",
-        ]
+        self._timezone, self.declarations = timezone, dict(declarations)
         self._database: DuckDBPyConnection | None = None
         self._allowed_paths: list[str] = []
         self._blocks = 0  # read by this database
@@ -182,6 +180,16 @@ class DuckConnection:
         """Open a database that may read only these files, by their descriptors."""
         self.close()
         self._allowed_paths = [str(path.resolve()) for path in paths]
+
+    def add_declarations(self, declarations: Mapping[str, Sequence[str]]) -> None:
+        """Run new declarations, now and in each later database. If one fails, none is added."""
+        try:
+            for sql in chain.from_iterable(declarations.values()) if self._database is not None else ():
+                self.run(sql)
+        except BaseException:
+            self.close()
+            raise
+        self.declarations |= declarations
 
     def run(self, sql: str) -> None:
         self.execute(sql, "fetchnumpy")
@@ -242,7 +250,9 @@ class DuckConnection:
                 rule = f"duckdb must have {', '.join(sorted(REQUIRED_EXTENSIONS))} built in"
                 raise EngineError(f"{rule}, got one without {missing}")
             self._database.execute(f"SET allowed_paths = [{quote_texts(self._allowed_paths)}]")
-            for sql in self._init_statements:
+            time_zone = f"SET TimeZone = {quote_text(self._timezone)}"
+            declared = chain.from_iterable(self.declarations.values())
+            for sql in (*LOCK_STATEMENTS, time_zone, *declared, "SET lock_configuration = true"):
                 self._database.execute(sql)
         return self._database
 

@@ -8,6 +8,7 @@ Promise
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain, islice
 from threading import Event as Flag
 from typing import Any, ClassVar, Self
@@ -61,15 +62,31 @@ class DuckEngine:
         With `count_columns` a pass counts the records that have the fields of the measures.
         """
         check_engine_settings(stream, measures, secret)
+        self._stream, self._lookups, self._secret, self._count_columns = stream, lookups, secret, count_columns
         self._source = RowSource(stream, lookups, measures, secret, count_columns)
-        self._connection = self.CONNECTION(stream.timezone, memory, threads, self._source.declarations)
-        self._reader = RecordReader(stream, self._source.fields, self._connection)
-        measures = [reuse_label_codes(each, self._source.typed_columns) for each in measures]
-        self._answers = self.ANSWERS(self._connection, measures, counters=self._source.counters)
+        self._connection = self.CONNECTION(stream.timezone, memory, threads, self._source.build_declarations())
         unit = stream.unit
         users = UserBounds(stream, unit) if isinstance(unit, User) else None
-        self._live_scan = self.LIVE_SCAN(self._source, self._reader, self._answers, users)
         self.bounds: UserBounds | NoBounds = users or NoBounds()
+        self._reader, self._answers = self._build_reader(self._source), self._build_answers(self._source)
+        self._live_scan = self.LIVE_SCAN(self._source, self._reader, self._answers, users)
+
+    def _build_reader(self, source: RowSource) -> RecordReader:
+        return RecordReader(self._stream, source.fields, self._connection)
+
+    def _build_answers(self, source: RowSource) -> Answers:
+        measures = [reuse_label_codes(each, source.typed_columns) for each in source.measures]
+        return self.ANSWERS(self._connection, measures, counters=source.counters)
+
+    def change_measures(self, measures: Sequence[Measure]) -> None:
+        """Answer other measures from the next block on. Users stay bounded as they are."""
+        check_engine_settings(self._stream, measures, self._secret)
+        source = RowSource(self._stream, self._lookups, measures, self._secret, self._count_columns)
+        reader, answers = self._build_reader(source), self._build_answers(source)
+        answers = replace(answers, frames=self._live_scan.answers.frames)  # as few as the memory allows
+        self._connection.add_declarations(source.build_declarations(self._connection.declarations))
+        self._source, self._reader, self._answers = source, reader, answers
+        self._live_scan = replace(self._live_scan, source=source, reader=reader, answers=answers)
 
     def scan_ranges(self, ranges: Sequence[Range], first: int, last: int, stop: Flag | None = None) -> Iterator[Pass]:
         """Return the sums of the ticks from `first` to `last`, pass by pass."""

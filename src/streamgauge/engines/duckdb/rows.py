@@ -30,7 +30,7 @@ a collision nor find the user of a hash.
 """
 
 import hmac
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -273,11 +273,15 @@ class RowSource:
             found[f"a row of {lookup.name} for {lookup.on}"] = _absent_sql(matched_column(lookup.name))
         return found
 
-    @property
-    def declarations(self) -> list[str]:
-        """SQL to run once: types of labels, and the public tables."""
-        types = [each for typed in self.typed_columns for each in typed.declarations]
-        return types + [each for lookup in self.joined_lookups for each in build_table_sql(lookup)]
+    def build_declarations(self, known: Container[str] = ()) -> dict[str, list[str]]:
+        """Return SQL to run once, by its subject: tables of labels, and the public tables.
+
+        `known` subjects are left out.
+        """
+        columns = {f"column {each.column.name}": each for each in self.typed_columns}
+        lookups = {f"lookup {each.name}": each for each in self.joined_lookups}
+        found = {name: each.declarations for name, each in columns.items() if name not in known}
+        return found | {name: build_table_sql(each) for name, each in lookups.items() if name not in known}
 
     def sql(self, relation: Relation, ticks: TickRule, users: UserPart | None = None, also: Sequence[str] = ()) -> str:
         """Return SQL of rows with TICK, the columns of the measures and USER.

@@ -5,7 +5,7 @@ Privacy
     requests, however clever, can reveal one.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
@@ -16,7 +16,6 @@ from streamgauge.plan.special_parts import is_unpriced
 from streamgauge.privacy import Loss, Remainder
 from streamgauge.runtime.adhoc.releases import (
     AdHocRelease,
-    add_adhoc_releases,
     find_capacity_refusals,
     find_count_refusals,
     find_name_refusals,
@@ -31,6 +30,7 @@ from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
 from streamgauge.runtime.plan.limits import find_input_refusal
 from streamgauge.runtime.plan.plan import ReleaseForecast, first_tick, forecast_release
 from streamgauge.runtime.published import read_ledger_log
+from streamgauge.store.store import LedgerEntry
 
 MAX_TEXT_CHARS = {"title": 100, "description": 1000, "sql": 10_000}  # the ledger stores them permanently
 COMPARED_FIELDS = ("loss", "delta", "share", "title", "description")  # in addition to the fields in the block
@@ -67,50 +67,48 @@ def plan_adhoc(
     ledger_log = read_ledger_log(file) if ledger_log is None else ledger_log.copy()
     first = first_tick(file) if first is None else first
     share = requested.share if share is None else share
-    plan, refused = _check_request(file, replace(requested, share=share), ledger_log, first, finished)
+    plan, refused, _ = charge_request(file, replace(requested, share=share), ledger_log, first, finished)
     left = None if ledger_log.ledger is None else ledger_log.ledger.remainder(first)
     hints = {} if plan is None or refused else find_gaussian_hints([plan], ledger_log)
     forecast = None if plan is None else forecast_release(plan, ledger_log, first, hints.get(plan.name, ""))
     return AdHocPlan(forecast, tuple(refused), left, remaining_share(ledger_log, requested.requested_by, share, first))
 
 
-def find_batch_refusals(
+def charge_request(
     file: PipelineFile,
-    requested: Sequence[AdHocRelease],
+    requested: AdHocRelease,
     ledger_log: LedgerLog,
     first: int,
-    finished: Collection[str] = (),
-) -> list[tuple[str, ...]]:
-    """Return the refusals of each release if they were accepted one after the other."""
-    found = []
-    for each in requested:
-        then = ledger_log.copy()
-        plan, refused = _check_request(file, each, then, first, finished)
-        if plan is not None and not refused:
-            then.pin({f"release.{plan.name}": plan.block})
-            ledger_log = then
-        found.append(tuple(refused))
-    return found
+    finished: Collection[str],
+    *,
+    plan: ReleasePlan | None = None,
+) -> tuple[ReleasePlan | None, list[str], list[LedgerEntry]]:
+    """Charge a release in a copy of the ledger, unless it is refused.
 
+    Args:
+        plan: the plan, if the release is planned already.
 
-def _check_request(
-    file: PipelineFile, requested: AdHocRelease, ledger_log: LedgerLog, first: int, finished: Collection[str]
-) -> tuple[ReleasePlan | None, list[str]]:
-    """Charge a release in a copy of the ledger, unless it is refused."""
-    whole = add_adhoc_releases(file, ledger_log)
-    refused = [*find_name_refusals(requested.release.name, whole, ledger_log), *find_source_refusals(file.stream)]
+    Returns:
+        Its plan, the refusals, and the new entries of the ledger.
+    """
+    refused = [*find_name_refusals(requested.release.name, file, ledger_log), *find_source_refusals(file.stream)]
     refused += find_count_refusals([requested], file, ledger_log, finished)
-    plan: ReleasePlan | None = None
     try:
-        plan = plan_release(whole, requested.attributed_release)
+        plan = plan or plan_release(file, requested.attributed_release)
     except ValueError as refusal:
         refused.append(str(refusal))
     if plan is not None and not refused:
         capacity = find_capacity_refusals([plan], file, ledger_log, finished)
-        refused += [f"{file.path.name}: {reason}" for reason in capacity]
+        reasons = [*capacity, *filter(None, [find_input_refusal(file.stream, [plan])])]
+        refused += [f"{file.path.name}: {reason}" for reason in reasons]
+    entries: list[LedgerEntry] = []
     if plan is not None and not refused:
-        refused += _try_charge(whole, plan, ledger_log, first, requested.share)
-    return plan, refused
+        try:
+            entries = _charge(file, plan, ledger_log, first, requested.share)
+        except ValueError as refusal:
+            notes = ": ".join(getattr(refusal, "__notes__", [f"release {plan.name}"]))
+            refused.append(f"{file.path.name}: {notes}: {refusal_text(refusal)}")
+    return plan, refused, entries
 
 
 def check_text_lengths(release: Release) -> Release:
@@ -136,25 +134,19 @@ def find_same_request(file: PipelineFile, requested: AdHocRelease, ledger_log: L
         again = replace(again, loss=entry.loss, column=entry.column)
     same = all(getattr(known, key) == getattr(again, key) for key in COMPARED_FIELDS)
     try:
-        plan = plan_as_charged(add_adhoc_releases(file, ledger_log), again, ledger_log)
+        plan = plan_as_charged(file, again, ledger_log)
     except ValueError:
         return None
     return forecast_release(plan, ledger_log, entry.first) if same and hash_block(plan.block) == entry.block else None
 
 
-def _try_charge(
+def _charge(
     file: PipelineFile, plan: ReleasePlan, ledger_log: LedgerLog, first: int, share: Fraction | None
-) -> list[str]:
-    """Apply the charges of a run to a copy of the ledger. Return the refusals."""
-    if reason := find_input_refusal(file.stream, [plan]):
-        return [f"{file.path.name}: {reason}"]
-    if ledger_log.ledger is None:
-        ledger_log.declare_budget(file.stream.budget)
-    try:
-        ledger_log.charge_columns(file.stream.reports)
-        ledger_log.charge(plan.name, plan, first)
-        check_share(ledger_log, str(plan.release.requested_by), share)
-    except ValueError as refusal:
-        notes = ": ".join(getattr(refusal, "__notes__", [f"release {plan.name}"]))
-        return [f"{file.path.name}: {notes}: {refusal_text(refusal)}"]
-    return []
+) -> list[LedgerEntry]:
+    """Charge and pin a release. Return the new entries."""
+    entries = [] if ledger_log.ledger is not None else [ledger_log.declare_budget(file.stream.budget)]
+    entries += ledger_log.charge_columns(file.stream.reports)
+    entries.append(ledger_log.charge(plan.name, plan, first))
+    check_share(ledger_log, str(plan.release.requested_by), share)
+    lookups = {f"lookup.{name}": file.blocks[f"lookup.{name}"] for name in sorted(plan.query.lookups)}
+    return entries + ledger_log.pin({**lookups, f"release.{plan.name}": plan.block})

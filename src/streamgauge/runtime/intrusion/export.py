@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,6 +24,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.config.settings import PipelineFile
 from streamgauge.files import PRIVATE_FILE_MODE, PRIVATE_FOLDER_MODE, create_file, rename, sync_path
 from streamgauge.runtime.part_runs import PartRun
 from streamgauge.runtime.release_run import ReleaseRun
@@ -32,6 +34,8 @@ from streamgauge.store.lock import LOCK_FILE as LOCK
 
 Arrays = npt.NDArray[Any]
 PLACEHOLDER_FILE = "space"
+FOLDER_NAME_PATTERN = re.compile(r"[A-Za-z0-9_-]{1,100}")
+EXPORT_SUFFIX = ".intrusions"
 EXPORT_LOST_TEXT = "the intrusion is on record, and the exported state is lost: another attempt is another intrusion"
 
 
@@ -60,6 +64,11 @@ def check_export_path(to: Path) -> None:
             partial = path.name.endswith(".partial")
             why = ", which an interrupted export leaves: look at it, then remove it" if partial else ""
             raise StoreError(f"export must go to a new folder, got {path}, which exists{why}", "export_exists")
+
+
+def build_export_path(file: PipelineFile, name: str) -> Path:
+    """Return the path of the export of this name, next to the file."""
+    return file.path.with_suffix(EXPORT_SUFFIX) / name
 
 
 @contextmanager

@@ -16,15 +16,17 @@ Privacy
     without an export, but never export without a record. The copies are lost in the crash: no noise is ever exported
     twice.
 
-An intrusion happens between two runs. A run has no key that opens its store, and a second process must not draw
-for it.
+An intrusion happens between two runs (`intrude`), or between two rounds of an open run (`announce_intrusion`). Another
+process must not draw for an open run, which has no key that opens its store. The open run adds noise to its own
+registers, and commits them with the entry. If it is killed afterwards, the next run rerandomizes them.
 """
 
 import resource
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,6 +42,7 @@ from streamgauge.runtime.edits import find_edits
 from streamgauge.runtime.format import loss_text, unit_text
 from streamgauge.runtime.intrusion.count import INTRUSION_KIND, IntrusionCount, has_later_ticks
 from streamgauge.runtime.intrusion.export import (
+    EXPORT_LOST_TEXT,
     NamedArray,
     ReleaseSnapshot,
     check_export_path,
@@ -55,14 +58,17 @@ from streamgauge.runtime.options import Options
 from streamgauge.runtime.published import read_ledger_log, read_tick
 from streamgauge.runtime.publisher import Publisher
 from streamgauge.runtime.release_run import ReleaseRun, build_removals, state_name
-from streamgauge.runtime.resources import RunResources
+from streamgauge.runtime.resources import acquire_lock, open_publisher
 from streamgauge.runtime.rollback import find_rollback
-from streamgauge.runtime.session import OPENED_MARK
+from streamgauge.runtime.ticks import OPENED_MARK
 from streamgauge.store.drivers import has_store
-from streamgauge.store.encryption import overwrite
+from streamgauge.store.encryption import SECRET_PART, overwrite
 from streamgauge.store.errors import AlreadyRunningError
 from streamgauge.store.keys import default_key, redact_key
 from streamgauge.store.store import LedgerEntry
+
+if TYPE_CHECKING:
+    from streamgauge.runtime.session import RunSession
 
 PART_HEADER_BYTES = 2**16  # of the manifest and of array headers, for each part of the state
 RERANDOMIZED_TEXT = (
@@ -83,6 +89,30 @@ class IntrusionError(ValueError):
     def __init__(self, message: str, code: str = "intrusion_refused") -> None:
         super().__init__(message)
         self.code = code
+
+    @property
+    def is_fault(self) -> bool:
+        """True if it is a failure of the machine, and not a refusal."""
+        return self.code in ("export_failed", "intrusion_failed", "no_disk_space")
+
+
+FAILED_MESSAGE = "the intrusion failed: the ledger shows if it is on record, the curator's log has the reason"
+PUBLIC_CODES = {
+    "intrusions_exhausted": "no_intrusion_left",
+    "export_exists": "folder_exists",
+    "intrusion_refused": "intrusion_rejected",
+    "still_running": "intrusion_rejected",
+    "export_unwritable": "no_disk_space",
+}  # by the code of an error
+
+
+def to_public_intrusion_error(failure: Exception) -> IntrusionError:
+    """Return the public error of a failure: a code, and words that follow from declarations and the disk."""
+    code = PUBLIC_CODES.get(getattr(failure, "code", ""), "intrusion_failed")
+    words = (
+        FAILED_MESSAGE if code == "intrusion_failed" else ": ".join([*getattr(failure, "__notes__", ()), str(failure)])
+    )
+    return IntrusionError(words, "export_failed" if words.endswith(EXPORT_LOST_TEXT) else code)
 
 
 @dataclass(frozen=True)
@@ -128,6 +158,14 @@ def build_no_intrusion_error(file: PipelineFile) -> LimitExceededError:
     return refusal
 
 
+@dataclass
+class IntrusionProgress:
+    """How far an intrusion got, for a caller that handles its failure."""
+
+    has_drawn: bool = False
+    is_committed: bool = False
+
+
 def intrude(
     file: PipelineFile,
     to: Path,
@@ -136,90 +174,134 @@ def intrude(
     clock: Clock | None = None,
     step: StepHook = ignore_step,
 ) -> IntrusionExport:
-    """Make an announced intrusion, and export the state to a new folder."""
+    """Make an announced intrusion into a stopped pipeline, and export the state to a new folder."""
     check_intrusion(file, to)
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
-    with RunResources(file) as resources:
+    clock = clock or SystemClock()
+    with ExitStack() as lock, ExitStack() as store:
         try:
-            publisher = resources.open_publisher(step)
+            acquire_lock(file, lock)
         except AlreadyRunningError as refusal:
             way = "stop that run or server (Ctrl-C), intrude, then start it again"
             raise IntrusionError(f"{file.path.name}: {refusal}: {way}", "still_running") from None
-        return Intrusion(file, publisher, clock or SystemClock(), noise).export(resources, to, step)
-
-
-class Intrusion:
-    """An intrusion into an open store, under its lock."""
-
-    def __init__(self, file: PipelineFile, publisher: Publisher, clock: Clock, noise: Noise | None) -> None:
-        self.file, self.publisher, self.clock = file, publisher, clock
-        self.store = publisher.store
-        self.ledger_log = LedgerLog.read(self.store.ledger_entries(), file.stream.unit)
-        self._check_store()
-        self.state, self.runs = self.store.state(), list[ReleaseRun]()
+        publisher = open_publisher(file, step, store)
+        ledger_log = LedgerLog.read(publisher.store.ledger_entries(), file.stream.unit)
+        _check_store(file, publisher, ledger_log, clock)
+        state, runs = publisher.store.state(), list[ReleaseRun]()
         try:
-            for name in self._list_releases():
-                entry = self.ledger_log.releases[name]
-                plan = plan_ended_release(file, entry, self.ledger_log)
-                self.runs.append(ReleaseRun.load(plan, name, entry.first, self.state, noise))
-                self.runs[-1].end_tick = entry.end_tick
-            rerandomize_lost_runs(self.runs, self.state)
-        except BaseException:
-            self.forget()
-            raise
+            _load_runs(file, publisher, ledger_log, state, noise=noise, runs=runs)
+            names = [run.name for run in runs]
+            intrusion = Intrusion(
+                file,
+                publisher,
+                ledger_log,
+                runs,
+                {name: part for name, part in state.items() if not name.startswith("run/")},
+                time=clock.now(),
+                step=step,
+                also={**build_removals(state, names), **CLEAN_SHUTDOWN_STATE},
+            )
+            return intrusion.export(to, IntrusionProgress(), close_store=store.close)
+        finally:  # either state, together with the memory of the next run, would be a second look
+            for run in runs:
+                run.forget()
+            overwrite(state)
 
-    def forget(self) -> None:
-        """Wipe the loaded and the continuing state.
 
-        Both are in the store. Together with the memory of the next run either would be a second look.
-        """
-        for run in self.runs:
-            run.forget()
-        overwrite(self.state)
+def _check_store(file: PipelineFile, publisher: Publisher, ledger_log: LedgerLog, clock: Clock) -> None:
+    """Reject a stream that is not the charged one, and a store that is not the newest."""
+    changed = find_edits(add_adhoc_releases(file, ledger_log), (), ledger_log)
+    if changed.refusals:
+        raise IntrusionError(f"{file.path.name}: {'; '.join(changed.refusals)}")
+    find_rollback(publisher, ledger_log, file.stream, Options(clock=clock))
 
-    def _check_store(self) -> None:
-        """Reject a stream that is not the charged one, and a store that is not the newest."""
-        changed = find_edits(add_adhoc_releases(self.file, self.ledger_log), (), self.ledger_log)
-        if changed.refusals:
-            raise IntrusionError(f"{self.file.path.name}: {'; '.join(changed.refusals)}")
-        find_rollback(self.publisher, self.ledger_log, self.file.stream, Options(clock=self.clock))
 
-    def _list_releases(self) -> list[str]:
-        """Return the active releases that have state."""
-        entries, tick = self.ledger_log.releases, self.store.tick
-        active = [name for name, entry in entries.items() if has_later_ticks(entry, tick)]
-        found = [name for name in active if state_name(name, 0) in self.state]
-        if not found:
-            why = NEVER_RAN_TEXT if active or not entries else NO_ACTIVE_RELEASE_TEXT
-            raise IntrusionError(f"{self.file.path.name}: {why}")
-        return found
+def _load_runs(
+    file: PipelineFile,
+    publisher: Publisher,
+    ledger_log: LedgerLog,
+    state: Mapping[str, bytes],
+    *,
+    noise: Noise | None,
+    runs: list[ReleaseRun],
+) -> None:
+    """Load the active releases that have state into `runs`."""
+    entries, tick = ledger_log.releases, publisher.store.tick
+    active = [name for name, entry in entries.items() if has_later_ticks(entry, tick)]
+    found = [name for name in active if state_name(name, 0) in state]
+    if not found:
+        why = NEVER_RAN_TEXT if active or not entries else NO_ACTIVE_RELEASE_TEXT
+        raise IntrusionError(f"{file.path.name}: {why}")
+    for name in found:
+        entry = entries[name]
+        plan = plan_ended_release(file, entry, ledger_log)
+        runs.append(ReleaseRun.load(plan, name, entry.first, state, noise))
+        runs[-1].end_tick = entry.end_tick
+    rerandomize_lost_runs(runs, state)
+
+
+def announce_intrusion(session: "RunSession", to: Path, time: int, progress: IntrusionProgress) -> IntrusionExport:
+    """Make an announced intrusion into an open run, between two rounds. The run continues with the new state."""
+    file, ledger_log = session.file, session.ledger_log
+    if why := find_stream_refusal(file.stream):
+        raise IntrusionError(f"{file.path.name}: {why}")
+    check_outside(to, file.folder)
+    runs = [run for run in session.runs if run.runs and not run.is_finished]
+    if not runs:
+        raise IntrusionError(f"{file.path.name}: {NO_ACTIVE_RELEASE_TEXT}")
+    if IntrusionCount.from_ledger_log(ledger_log, file.stream, session.publisher.store.tick).remaining == 0:
+        raise build_no_intrusion_error(file)
+    other = {SECRET_PART: session.secret}
+    intrusion = Intrusion(file, session.publisher, ledger_log, runs, other, time=time, step=session.options.step)
+    return intrusion.export(to, progress)
+
+
+@dataclass
+class Intrusion:
+    """An intrusion into runs in memory, under the lock of their store."""
+
+    file: PipelineFile
+    publisher: Publisher
+    ledger_log: LedgerLog
+    runs: Sequence[ReleaseRun]
+    other_state: Mapping[str, bytes]  # state outside of the runs
+    time: int  # of the ledger entry
+    step: StepHook = ignore_step
+    also: Mapping[str, bytes | None] = field(default_factory=dict)  # other changes of the stored state
 
     @property
     def other_arrays(self) -> dict[str, NamedArray]:
         """State outside of the runs, by file name."""
-        names = (name for name in self.state if not name.startswith("run/") and name != CLEAN_SHUTDOWN_PART)
-        parts = {name: self.state[name] for name in names}
+        parts = {name: part for name, part in self.other_state.items() if name != CLEAN_SHUTDOWN_PART}
         return {f"{name}.npy": (name, np.frombuffer(part, np.uint8)) for name, part in parts.items()}
 
-    def export(self, resources: RunResources, to: Path, step: StepHook) -> IntrusionExport:
-        """Draw, commit, and export the state in between; wipe everything else."""
-        try:
-            return self._export(resources, to, step)
-        finally:
-            self.forget()
-
-    def _export(self, resources: RunResources, to: Path, step: StepHook) -> IntrusionExport:
-        size = sum(map(len, self.state.values())) + PART_HEADER_BYTES * (1 + len(self.state))  # an upper bound
-        with reserve_export_folder(to, size) as partial:
+    def export(
+        self, to: Path, progress: IntrusionProgress, close_store: Callable[[], None] = lambda: None
+    ) -> IntrusionExport:
+        """Draw, commit, and export the state in between."""
+        with reserve_export_folder(to, self._compute_size()) as partial:
+            progress.has_drawn = True
             snapshots = [self._capture_release(run) for run in self.runs]
             act = self._commit_intrusion()
-            manifest = self._build_public_manifest(act) | {"journal_is_empty": self.store.empty_journal()}
-            resources.close_store()
-            step("state_copied")
+            progress.is_committed = True
+            journal = self.publisher.store.empty_journal()
+            manifest = self._build_public_manifest(act) | {"journal_is_empty": journal}
+            close_store()
+            self.step("state_copied")
             manifest |= self._build_state_manifest(snapshots)
             files = {name: each for release in snapshots for name, each in release.files.items()} | self.other_arrays
             write_export(partial, to, {name: array for name, (_, array) in files.items()}, manifest)
         return IntrusionExport(to, act.body["number"], act.body["tick"], manifest)
+
+    def _compute_size(self) -> int:
+        """Return an upper bound of the bytes of the export."""
+        state = self._save_runs()
+        size = sum(len(part or b"") for part in [*state.values(), *self.other_state.values()])
+        overwrite(state)
+        return size + PART_HEADER_BYTES * (1 + len(state) + len(self.other_state))
+
+    def _save_runs(self) -> dict[str, bytes | None]:
+        return {name: part for run in self.runs for name, part in run.save_state().items()}
 
     def _capture_release(self, run: ReleaseRun) -> ReleaseSnapshot:
         try:
@@ -234,21 +316,20 @@ class Intrusion:
         """
         number = IntrusionCount.from_ledger_log(self.ledger_log, self.file.stream).total + 1
         names = [run.name for run in self.runs]
-        body = {"number": number, "tick": self.store.tick, "releases": names}
-        act = LedgerEntry(INTRUSION_KIND, body, time=self.clock.now())
-        state = {name: part for run in self.runs for name, part in run.save_state().items()}
-        removed = build_removals(self.state, names)  # no state of another release stays next to the export
+        body = {"number": number, "tick": self.publisher.store.tick, "releases": names}
+        act = replace(self.ledger_log.note(INTRUSION_KIND, body), time=self.time)
+        state = self._save_runs()
         try:
-            self.publisher.commit(acts=[act], state={**removed, **state, **CLEAN_SHUTDOWN_STATE})
+            self.publisher.commit(acts=[act], state={**state, **self.also})
         finally:
             overwrite(state)
         return act
 
     def _build_public_manifest(self, act: LedgerEntry) -> dict[str, Any]:
-        opened = int(self.store.marks().get(OPENED_MARK, b"0"))
+        opened = int(self.publisher.store.marks().get(OPENED_MARK, b"0"))
         return {
             "pipeline": self.file.path.name,
-            "store": self.store.identity,
+            "store": self.publisher.store.identity,
             "intrusion": act.body["number"],
             "time": format_utc_time(act.time),
             "tick": act.body["tick"],

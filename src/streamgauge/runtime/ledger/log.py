@@ -104,7 +104,7 @@ def hash_block(text: str) -> str:
 CHARGE_KEYS = ("first", "last", "block", "column", "requested_by", "memory_bytes", "cpu_ms")  # as in the entry
 
 
-@dataclass
+@dataclass(frozen=True)
 class ChargedRelease:
     """A release in the ledger log."""
 
@@ -163,8 +163,8 @@ class LedgerLog:
     def copy(self) -> "LedgerLog":
         """Return an independent copy."""
         ledger = None if self.ledger is None else self.ledger.copy()
-        entries = {name: replace(entry) for name, entry in self.releases.items()}
-        return LedgerLog(self.unit, ledger, dict(self.pins), entries, list(self.ledger_entries), dict(self.columns))
+        releases, entries = dict(self.releases), list(self.ledger_entries)
+        return LedgerLog(self.unit, ledger, dict(self.pins), releases, entries, dict(self.columns))
 
     def with_entries(self, acts: Sequence[LedgerEntry]) -> "LedgerLog":
         """Return the log of entries that begin with those of this log.
@@ -281,7 +281,8 @@ class LedgerLog:
         elif act.kind == "end":
             self._apply_end(act)
         elif act.kind == "force_end":
-            self.releases[act.body["release"]].is_draining = False
+            name = act.body["release"]
+            self.releases[name] = replace(self.releases[name], is_draining=False)
         elif act.kind == "pin":
             self.pins[act.body["block"]] = act.body["hash"]
         elif act.kind == "column":
@@ -328,7 +329,9 @@ class LedgerLog:
             self.releases[name] = ChargedRelease(name=name, charge=charge, share=share and Fraction(share), **rest)
 
     def _apply_end(self, act: LedgerEntry) -> None:
-        entry = self.releases[act.body["release"]]
+        entry, last = self.releases[act.body["release"]], act.body["last_tick"]
+        charge = entry.charge
         if self.ledger is not None and entry.column is None:  # the loss of devices is not returned
-            entry.charge = self.ledger.end(entry.charge, ingested=act.body["last_tick"])
-        entry.end_tick, entry.is_draining = act.body["last_tick"], act.body.get("is_draining", False)
+            charge = self.ledger.end(charge, ingested=last)
+        is_draining = act.body.get("is_draining", False)
+        self.releases[entry.name] = replace(entry, charge=charge, end_tick=last, is_draining=is_draining)

@@ -35,6 +35,7 @@ MAX_PENDING_ROWS = 2**20  # rows that may wait to be merged
 MAX_TABLE_BYTES = 2**23  # bytes of a table
 MIN_ROWS_BYTES = 2**22  # up to this size, the saved rows of all measures reveal nothing
 PADDING_NAME = "zeros"
+MAX_TICK = 2**62  # after all ticks
 MIN_KEYS_BYTES = 2**16  # least saved size, which reveals nothing of few keys
 MIN_KEY_ROWS = 2**10  # least number of saved rows of keys
 MIN_KEY_OCTETS = 2**14  # least number of saved octets of keys
@@ -293,7 +294,20 @@ class OpenTicks:
 
     def __init__(self, measures: Mapping[str, Measure], ticks: int = 0, min_rows_bytes: int = MIN_ROWS_BYTES) -> None:
         self._sums = {name: build_sums(measure, ticks) for name, measure in measures.items()}
-        self._min_rows_bytes = min_rows_bytes
+        self._ticks, self._min_rows_bytes = ticks, min_rows_bytes
+        self._removals: dict[str, bytes | None] = {}  # parts of reports of removed measures
+
+    def change_measures(self, measures: Mapping[str, Measure]) -> None:
+        """Keep the sums of the measures that stay, and drop those of removed ones."""
+        for name in self._sums.keys() - measures.keys():
+            sums = self._sums[name]
+            if isinstance(sums, OpenReports):
+                sums.close(MAX_TICK)
+                self._removals |= {f"run/{name}/open/{part}": None for part in sums.save_changes()}
+        self._sums = {
+            name: self._sums[name] if name in self._sums else build_sums(measure, self._ticks)
+            for name, measure in measures.items()
+        }
 
     def add(self, tallies: Sequence[Tally]) -> None:
         for sums, tally in zip(self._sums.values(), tallies, strict=True):
@@ -331,8 +345,9 @@ class OpenTicks:
 
         A removed part is None.
         """
-        found = self._report_sums.items()
-        return {f"{name}{part}": data for name, each in found for part, data in each.save_changes().items()}
+        found, removals = self._report_sums.items(), self._removals
+        self._removals = {}
+        return removals | {f"{name}{part}": data for name, each in found for part, data in each.save_changes().items()}
 
     def restore_reports(self, state: Mapping[str, bytes]) -> None:
         for name, each in self._report_sums.items():

@@ -29,14 +29,15 @@ Reports
     columns (`server.routes.events`). Here all covered ticks are equal.
 
 Backlog and commands
-    A backlog of ticks is closed in batches, and a stop takes effect after each commit. If commands wait
-    (`Options.commands_waiting`), the run ends after a complete round: all available data is read and all due ticks are
-    closed. So ticks close however many commands arrive. If a release is to end, no tick after its last one closes
-    before that command is applied (`Options.limit_due_tick`). So its last tick does not depend on the duration of the
-    round.
+    A backlog of ticks is closed in batches, and a stop takes effect after each commit. Due commands are applied after a
+    complete round: all available data is read and all due ticks are closed. So ticks close however many commands
+    arrive. If a release is to end, no tick after its last one closes before that command is applied
+    (`CommandQueue.limit_due_tick`). So its last tick does not depend on the duration of the round.
+
+    A run that has nothing left to publish waits for commands, and reads nothing. It ends when no command can come.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from streamgauge.clock import MICROSECONDS_PER_SECOND, CheckedClock
@@ -46,8 +47,8 @@ from streamgauge.records.blocks import Block
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.live.state import CLEAN_SHUTDOWN_STATE, ExactMemory, NoisyMemory, StateParts, resume
 from streamgauge.runtime.release_run import Batches
-from streamgauge.runtime.session import OPENED_MARK, RunSession
-from streamgauge.runtime.ticks import closed_tick, newest_tick
+from streamgauge.runtime.session import RunSession
+from streamgauge.runtime.ticks import OPENED_MARK, closed_tick, newest_tick
 from streamgauge.store.encryption import overwrite
 
 POLL_MICROSECONDS = MICROSECONDS_PER_SECOND // 20
@@ -55,12 +56,19 @@ WAITER_POLL_MICROSECONDS = MICROSECONDS_PER_SECOND // 500  # the interval if a c
 PARTIAL_COMMIT_MICROSECONDS = MICROSECONDS_PER_SECOND // 10  # interval of commits if the source cannot be replayed
 
 
-def run_live(session: RunSession, source: StreamingSource) -> Iterator[list[TickRelease]]:
+def run_live(session: RunSession, source: StreamingSource) -> Generator[list[TickRelease]]:
     """Publish ticks as they close.
 
-    Ends when all releases are finished, standard input ends, or a stop is requested.
+    Ends when all releases are finished, standard input ends, or a stop is requested. With a queue of commands it waits
+    for more.
     """
-    return session.options.find_class(LiveRun)(session, source).ticks() if session.runs else iter(())
+    if not session.runs and session.commands is not None:
+        source.pause()
+    while not session.runs:
+        if not session.wait_for_commands():
+            return
+        session.apply_commands()
+    yield from session.options.find_class(LiveRun)(session, source).ticks()
 
 
 class LiveRun:
@@ -82,20 +90,22 @@ class LiveRun:
         self.has_uncommitted = False  # True if events arrived since
         self.committed_newest_tick = self.newest_tick  # newest tick in the committed mark
         self.is_closing, self.has_input = False, False  # True if this round closes a tick; True if it had events
-        self.spans, self.is_paused = session.spans, False  # tick ranges of releases; True if nothing is read
+        self.is_paused, self.has_read_end = False, False  # True if nothing is read; True after the end of the source
         self.header: tuple[str, ...] | None = None  # of the file of the last block
         self.memory.restore(session.state, self.engine)
 
     def ticks(self) -> Iterator[list[TickRelease]]:
         try:
             yield from self._run_rounds()
-            if self.memory.is_forgetful or self.session.options.commands_waiting.is_set():
+            if self.memory.is_forgetful:
                 self._commit_clean_shutdown()
         finally:
             self.engine.close()
 
     def _run_rounds(self) -> Iterator[list[TickRelease]]:
-        while not self._is_finished():
+        while not self.session.options.stop.is_set():
+            if self._is_finished() and not self._wait_for_commands():
+                return
             due = self.find_due_tick()
             self.is_closing, self.has_input = due > self.closed_tick, False
             behind = self.batches.report_backlog(self.closed_tick, due)  # before any read, so by the clock alone
@@ -110,12 +120,31 @@ class LiveRun:
                 continue
             self._reset_engine()
             self.memory.end_round()
-            if self.source.is_exhausted and not self.is_closing:
-                return
-            if not self.is_closing and not self.session.options.commands_waiting.is_set():
+            if not (self._apply_commands() or self.is_closing or self._is_finished()):
                 self.clock.sleep(WAITER_POLL_MICROSECONDS if self.source.has_waiters else POLL_MICROSECONDS)
-            if self.session.options.commands_waiting.is_set():
-                return
+
+    def _apply_commands(self) -> bool:
+        """Apply the due commands; return whether there were any."""
+        if self.session.commands is None:
+            return False
+        return self.session.commands.apply_due(self.newest_tick, self._change_measures)
+
+    def _change_measures(self) -> None:
+        """Adapt the engine, then the open ticks, to the releases of the run."""
+        self.engine.change_measures(list(self.batches.measures.values()))
+        self.memory.change_measures()
+
+    def _wait_for_commands(self) -> bool:
+        """Wait until commands leave something to publish; return False if none can come. Nothing is read meanwhile."""
+        if self.session.commands is None:
+            return False
+        self.source.pause()
+        while self._is_finished():
+            if not self.session.wait_for_commands():
+                return False
+            self._apply_commands()
+        self.source.resume(None if self.memory.is_forgetful else self.source.position())
+        return True
 
     def _reset_engine(self) -> None:
         """Replace the engine if nothing of the read data may be remembered.
@@ -127,16 +156,22 @@ class LiveRun:
             self.engine, self.has_input = self.batches.open_engine(), False
 
     def _is_finished(self) -> bool:
-        lasts = [run.last_tick for run in self.session.runs]
-        ended = all(last is not None and self.closed_tick >= last for last in lasts)
-        return ended or self.session.options.stop.is_set()
+        """Return whether nothing is left to publish."""
+        if self.source.is_exhausted and self.find_due_tick() == self.closed_tick:
+            return self.has_read_end
+        return all(run.last_tick is not None and self.closed_tick >= run.last_tick for run in self.session.runs)
 
     def find_due_tick(self) -> int:
         """Return the last tick whose end and allowed lateness have passed.
 
         It is at most the last tick of a release that is to end.
         """
-        due = self.session.options.limit_due_tick(lambda: closed_tick(self.stream, self.clock.now()))
+        stream, commands = self.stream, self.session.commands
+        if commands is None:
+            return max(self.closed_tick, closed_tick(stream, self.clock.now()))
+        due = commands.queue.limit_due_tick(
+            lambda: closed_tick(stream, self.clock.now()), lambda moment: closed_tick(stream, moment)
+        )
         return max(self.closed_tick, due)
 
     def _find_newest_allowed_tick(self) -> int:
@@ -157,6 +192,7 @@ class LiveRun:
                 break
         if self.is_closing and not self.has_input and not self._is_stopping:
             self.pad_work()
+        self.has_read_end = self.source.is_exhausted
         changed = self.has_uncommitted or self._is_stopping or self.newest_tick > self.committed_newest_tick
         if changed and not self.source.replayable:
             self._commit_partial()
@@ -167,7 +203,7 @@ class LiveRun:
         None if no release covers an open or later tick, which concerns reports only.
         """
         first = self.closed_tick + 1
-        return self.spans.next_tick(first) if self.stream.has_reports else first
+        return self.session.spans.next_tick(first) if self.stream.has_reports else first
 
     def _update_pause(self, allowed: int) -> bool:
         """Return whether reads are paused since no release would count the reports."""
@@ -231,7 +267,7 @@ class LiveRun:
 
     def commit(self, *, state: StateParts, **what: Any) -> None:
         try:
-            self.session.publisher.commit(**what, state=state, marks={OPENED_MARK: str(self.newest_tick).encode()})
+            self.session.publisher.commit(**what, state=state, marks=self.session.build_opened_marks(self.newest_tick))
         finally:
             if self.memory.is_forgetful:
                 overwrite(state)

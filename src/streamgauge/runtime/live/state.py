@@ -43,6 +43,7 @@ Clean shutdown of a pan-private run
 """
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from streamgauge.interfaces import Engine, StreamingSource
 from streamgauge.plan.measure import Pass, Tally
@@ -50,9 +51,11 @@ from streamgauge.records.blocks import Block
 from streamgauge.runtime.live.open_ticks import OpenTicks, next_power_of_two
 from streamgauge.runtime.quarantine import QUARANTINE_PART, Quarantine
 from streamgauge.runtime.release_run import Batches, ReleaseRun, state_name
-from streamgauge.runtime.session import RunSession
 from streamgauge.runtime.ticks import max_open_ticks
 from streamgauge.store.encryption import SECRET_PART
+
+if TYPE_CHECKING:
+    from streamgauge.runtime.session import RunSession
 
 MIN_POSITION_BYTES = 2**9  # least saved length; longer positions are padded to a power of two
 
@@ -67,10 +70,14 @@ class ExactMemory:
 
     is_forgetful = False
 
-    def __init__(self, session: RunSession, batches: Batches, source: StreamingSource) -> None:
+    def __init__(self, session: "RunSession", batches: Batches, source: StreamingSource) -> None:
         self.batches, self.source = batches, source
         self.open_ticks = OpenTicks(batches.measures, max_open_ticks(session.file.stream))
         self.quarantine = Quarantine(session.state.get(QUARANTINE_PART))
+
+    def change_measures(self) -> None:
+        """Adapt the open ticks to the releases of the run."""
+        self.open_ticks.change_measures(self.batches.measures)
 
     def restore(self, state: Mapping[str, bytes], engine: Engine) -> None:
         """Restore the state of the last commit."""
@@ -121,12 +128,16 @@ class NoisyMemory:
 
     is_forgetful = True
 
-    def __init__(self, session: RunSession, batches: Batches, source: StreamingSource) -> None:
+    def __init__(self, session: "RunSession", batches: Batches, source: StreamingSource) -> None:
         self.batches, self.source = batches, source
         self._later_ticks = OpenTicks(batches.measures)  # exact: during a round only
         self._secret = session.secret
         session.forget()
         session.publisher.store.seal()
+
+    def change_measures(self) -> None:
+        """Adapt the sums to the releases of the run. Between two rounds there are none."""
+        self._later_ticks = OpenTicks(self.batches.measures)
 
     def restore(self, state: Mapping[str, bytes], engine: Engine) -> None:
         """Resume the source at its current place: the runs already have the whole state."""
@@ -159,7 +170,7 @@ CLEAN_SHUTDOWN_PART = "clean_shutdown"  # a part of the state
 CLEAN_SHUTDOWN_STATE: Mapping[str, bytes] = {CLEAN_SHUTDOWN_PART: b""}
 
 
-def resume(session: RunSession) -> None:
+def resume(session: "RunSession") -> None:
     """Prepare a run before it reads anything.
 
     From now on the run counts as lost, until a clean shutdown.

@@ -24,6 +24,7 @@ from pathlib import Path
 from threading import Lock
 
 from streamgauge.files import PRIVATE_FILE_MODE
+from streamgauge.runtime.commands.queue import next_multiple
 from streamgauge.store.reader import StoreReader
 
 
@@ -38,12 +39,8 @@ class PublishSchedule:
     _lock: Lock = field(default_factory=Lock)
 
     def find_publish_time(self, ready: int) -> int:
-        """Return the first multiple at or after a time.
-
-        >>> [PublishSchedule(start=5, interval=10).find_publish_time(ready) for ready in (5, 6, 15, 16)]
-        [5, 15, 15, 25]
-        """
-        return self.start - (self.start - ready) // self.interval * self.interval
+        """Return the first multiple at or after a time."""
+        return next_multiple(self.start, self.interval, ready)
 
     def add(self, entry: int, *, committed: int, closed: int = 0) -> int:
         """Schedule a commit; return its publish time.

@@ -28,8 +28,8 @@ from streamgauge.clock import MICROSECONDS_PER_SECOND
 from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import TickRelease, format_utc_time
 from streamgauge.releases.schema import to_json
+from streamgauge.runtime.commands.queue import CommandSchedule
 from streamgauge.server.publishing.clock import PublishCursor, PublishSchedule
-from streamgauge.server.publishing.command_schedule import CommandSchedule
 from streamgauge.server.publishing.reader import PublishedReader, PublishedRow, ReaderPool
 from streamgauge.server.routes.release_pages import tick_as_json
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
@@ -233,9 +233,9 @@ class PublishThread:
         self.event_buffer, self.now, self.stream, self._file = event_buffer, now, file.stream, file
         event_buffer.refresh = self.refresh
         self.schedule = PublishSchedule(file.stream.start, file.server.publish_delay)
-        self._cursor, self._command_schedule = (
-            PublishCursor(file.folder),
-            CommandSchedule(self.schedule, event_buffer.tuning),
+        self._cursor = PublishCursor(file.folder)
+        self._command_schedule = CommandSchedule(
+            file.stream.start, file.server.publish_delay, event_buffer.tuning.align_commands
         )
         self._wakeup, self._is_stopped, self.publish_lock = Flag(), False, Lock()
         self.last_commit = 0

@@ -1,8 +1,8 @@
 """Requests of analysts: plan, add and end releases.
 
-**Privacy.** Plans, costs and refusals follow from declarations and the ledger. To add a release, the run stops
-and resumes, and the duration of that depends on data. So the reply leaves by the clock (`command_schedule`)
-when the ledger shows the charge, and plans use the published ledger. A plan begins by the clock, since the open
+**Privacy.** Plans, costs and refusals follow from declarations and the ledger. The run applies a command after a
+round, whose duration depends on data. So the reply leaves by the clock (`CommandSchedule`) when the ledger
+shows the charge, and plans use the published ledger. A plan begins by the clock, since the open
 tick of the store would show that events arrived. Failures of the run become a state, without their text.
 
 Two replies leave at once: the server stops, and the run catches up. The second depends on the clock when it
@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from fractions import Fraction
-from functools import partial
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -29,21 +28,22 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.plan.planner import ReleasePlan
 from streamgauge.privacy import Loss, Remainder
-from streamgauge.runtime.adhoc.planning import AdHocPlan, check_text_lengths, find_same_request, plan_adhoc
+from streamgauge.runtime.adhoc.planning import (
+    AdHocPlan,
+    charge_request,
+    check_text_lengths,
+    find_same_request,
+    plan_adhoc,
+)
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
+from streamgauge.runtime.commands.queue import CatchingUpError, CommandRefusedError, NotRunningError, RunStoppingError
 from streamgauge.runtime.ledger.log import LedgerLog, loss_as_json
 from streamgauge.runtime.ledger.shares import remaining_share
-from streamgauge.runtime.plan.plan import ReleaseForecast
+from streamgauge.runtime.plan.plan import ReleaseForecast, forecast_release
 from streamgauge.runtime.plan.render import release_as_json
 from streamgauge.runtime.ticks import next_start_tick
-from streamgauge.server.commands import (
-    CatchingUpError,
-    CommandRefusedError,
-    KeyUnavailableError,
-    NotRunningError,
-    RunStoppingError,
-)
 from streamgauge.server.http.auth import Person, Role, find_person, require_role
 from streamgauge.server.http.bodies import read_json_object
 from streamgauge.server.http.errors import HttpError, build_retry_error
@@ -60,7 +60,7 @@ CLOCK_MARGIN_SECONDS = 0.01  # a clock that is slewed may be behind the one that
 class AdHocRoutes:
     """Routes of analysts."""
 
-    plan = staticmethod(plan_adhoc)
+    plan, charge = staticmethod(plan_adhoc), staticmethod(charge_request)
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class AdHocRoutes:
     ) -> None:
         self.runner, self.ledger, self.limits = runner, ledger, limits
         self.now, self.find_publish_time = runner.now, ledger.find_publish_time
-        self.find_reply_time = ledger.command_schedule.find_reply_time
+        self.find_reply_time = runner.command_queue.schedule.find_reply_time
         self._limiter, self._plan_count, self._sleep = CapacityLimiter(1), 0, sleep
 
     def routes(self) -> list[Route]:
@@ -85,24 +85,42 @@ class AdHocRoutes:
         """Return the predicted cost and error of a release; spend nothing."""
         requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            return JSONResponse(plan_as_json(await self._compute_plan(requested)))
+            return JSONResponse(plan_as_json(await self._run_in_thread(self._compute_plan, requested)))
 
     async def add_release(self, request: Request) -> Response:
         """Charge a release and start it."""
         requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            if known := await self._find_charged(requested):
-                return build_charged_reply(known)
-            planned = await self._compute_plan(requested)
-        if planned.plan is None or planned.refusals:
-            raise build_refused_error(planned.refusals)
+            found = await self._run_in_thread(self._judge, requested)
+        if isinstance(found, ReleasePlan):
+            found = await self._add(requested, found, person)
+        return build_charged_reply(found)
+
+    async def _add(self, requested: AdHocRelease, plan: ReleasePlan, person: Person) -> ReleaseForecast:
+        """Let the run add a release. It may be charged already, by an earlier request whose client disconnected."""
         try:
-            await self.run_command(person, self.runner.submit_release, requested, person.share)
+            await self.run_command(person, self.runner.submit_release, requested, plan)
         except HttpError:
-            if known := await self._find_charged(requested):  # by an earlier request whose client disconnected
-                return build_charged_reply(known)
+            if known := find_same_request(self.runner.file, requested, await self._load_ledger()):
+                return known
             raise
-        return build_charged_reply(await self._find_charged(requested) or planned.plan)
+        first = self._find_first_tick()
+        return await self._run_in_thread(forecast_release, plan, await self._load_ledger(), first)
+
+    def _judge(self, requested: AdHocRelease) -> ReleaseForecast | ReleasePlan:
+        """Return the plan of a release that can be charged, or the forecast of one that is charged already."""
+        file, ledger_log = self.runner.file, self.ledger.load_ledger()
+        if known := find_same_request(file, requested, ledger_log):
+            return known
+        first, finished = self._find_first_tick(), self.runner.find_finished()
+        plan, refused, _ = self.charge(file, requested, ledger_log.copy(), first, finished)
+        if plan is None or refused:
+            raise build_refused_error(refused)
+        return plan
+
+    def _find_first_tick(self) -> int:
+        """Return the first tick of a release that is requested now, by the clock."""
+        return next_start_tick(self.runner.file.stream, self.find_reply_time(self.now()))
 
     async def end_release(self, request: Request) -> Response:
         """End a requested release: an analyst's own, or any for the curator."""
@@ -147,20 +165,11 @@ class AdHocRoutes:
             raise HttpError(422, "bad_release", str(bad)) from None
         return AdHocRelease(release, person.name or "curator", person.share), person
 
-    async def _compute_plan(self, requested: AdHocRelease) -> AdHocPlan:
-        ledger_log, first = (
-            await self._load_ledger(),
-            next_start_tick(self.runner.file.stream, self.find_reply_time(self.now())),
+    def _compute_plan(self, requested: AdHocRelease) -> AdHocPlan:
+        ledger_log, finished = self.ledger.load_ledger(), self.runner.find_finished()
+        return self.plan(
+            self.runner.file, requested, ledger_log=ledger_log, first=self._find_first_tick(), finished=finished
         )
-        finished = await self._run_in_thread(self.runner.find_finished)
-        planning = partial(
-            self.plan, self.runner.file, requested, ledger_log=ledger_log, first=first, finished=finished
-        )
-        return await self._run_in_thread(planning)
-
-    async def _find_charged(self, requested: AdHocRelease) -> ReleaseForecast | None:
-        """Return the release if it is charged already."""
-        return await self._run_in_thread(find_same_request, self.runner.file, requested, await self._load_ledger())
 
     async def _load_ledger(self) -> LedgerLog:
         """Return the ledger that is published by now. Callers must not change it."""
@@ -171,7 +180,7 @@ class AdHocRoutes:
         return await to_thread.run_sync(act, *arguments, limiter=self._limiter)
 
     async def run_command(self, person: Person, submit: Callable[..., Future[Result]], *arguments: Any) -> Result:
-        """Run a command that interrupts the run; its reply leaves by the clock."""
+        """Submit a command and wait for its outcome; the reply leaves by the clock."""
         check_caught_up(self.runner, str(CatchingUpError()))
         self.limits.count_command(person.client)
         reply_time: int | None = self.find_reply_time(self.now())
@@ -179,8 +188,6 @@ class AdHocRoutes:
             return await asyncio.shield(asyncio.wrap_future(submit(*arguments)))
         except CommandRefusedError as refusal:
             raise build_refused_error(refusal.reasons) from None
-        except KeyUnavailableError as away:
-            raise build_retry_error("key_unavailable", str(away), seconds=10) from None
         except CatchingUpError as behind:
             reply_time = None
             raise build_catching_up_error(str(behind)) from None

@@ -1,11 +1,13 @@
 """Announced intrusions and rehearsals.
 
-POST /api/intrusions    {"folder": "for-the-court"} -> next batch -> {"intrusion": 1, "tick": 212, "folder": ...}
+POST /api/intrusions    {"folder": "for-the-court"} -> next round -> {"intrusion": 1, "tick": 212, "folder": ...}
 GET /api/rehearsal      an intrusion rehearsed with synthetic people
 
-A refusal that needs no key is returned at once, and checked again when the run stops. The reply has names and
-numbers only: the export is on the server's disk (`server.intrusion`). It leaves by the clock
-(`command_schedule`), when readers see the entry in the ledger.
+A refusal by the ledger or the disk is returned at once, and checked again between two rounds of the run. The export
+goes to a new folder on the server's disk and never over the network: CLINIC.intrusions/NAME. A client with a
+curator's token names the folder, but cannot choose its place. The same name never causes a second intrusion: its
+folder exists, or a part of a failed one does. The reply has names and numbers only. It leaves by the clock
+(`CommandSchedule`), when readers see the entry in the ledger.
 
 The rehearsal shows declarations of the served file only: the kind of its memory and the protected unit. Looking
 at the memory of a real run would be an intrusion.
@@ -24,17 +26,23 @@ from streamgauge.config.settings import PipelineFile, Stream
 from streamgauge.panprivate import LimitExceededError
 from streamgauge.panprivate.intrusion_demo import run_intrusion_demo
 from streamgauge.privacy import XAdjacent
-from streamgauge.runtime.intrusion.intrude import IntrusionError, check_intrusion, find_stream_refusal
+from streamgauge.runtime.intrusion.export import FOLDER_NAME_PATTERN, build_export_path
+from streamgauge.runtime.intrusion.intrude import (
+    PUBLIC_CODES,
+    IntrusionError,
+    check_intrusion,
+    find_stream_refusal,
+    to_public_intrusion_error,
+)
 from streamgauge.server.http.auth import Role, find_person, require_role
 from streamgauge.server.http.bodies import read_json_object
 from streamgauge.server.http.errors import HttpError, build_retry_error
-from streamgauge.server.intrusion import FOLDER_NAME_PATTERN, PUBLIC_CODES, build_export_path, to_public_intrusion_error
 from streamgauge.server.routes.adhoc import AdHocRoutes
 from streamgauge.server.runner import Runner
 from streamgauge.store.errors import StoreError
 
 FATAL_CODES = {"export_failed", "intrusion_failed"}  # a retry may be another intrusion, so replies request none
-RETRY_CODES = {"no_disk_space", "key_unavailable"}
+RETRY_CODES = {"no_disk_space"}
 
 
 class IntrusionRoutes:
@@ -60,7 +68,7 @@ class IntrusionRoutes:
         return JSONResponse({"intrusion": found.number, "tick": found.tick, "folder": str(found.folder)}, 201)
 
     def _check_export(self, to: Path) -> None:
-        """Check what needs no key, before the run stops for the intrusion."""
+        """Check the ledger and the folder, before the run is asked."""
         try:
             check_intrusion(self.runner.file, to)
         except (LimitExceededError, IntrusionError, StoreError) as refusal:

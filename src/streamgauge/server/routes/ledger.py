@@ -24,7 +24,6 @@ from streamgauge.runtime.intrusion.count import IntrusionCount
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.ledger.render import ledger_log_as_json
 from streamgauge.server.http.auth import Role, require_role
-from streamgauge.server.publishing.command_schedule import CommandSchedule
 from streamgauge.server.publishing.reader import LedgerCache, LedgerEntries, build_ledger_cache
 from streamgauge.server.routes.release_query import build_parameter_error
 from streamgauge.server.runner import Runner
@@ -91,8 +90,7 @@ class PublicLedger:
 
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
-        self.command_schedule = CommandSchedule.from_file(runner.file, runner.tuning)
-        self.find_publish_time = self.command_schedule.publish_schedule.find_publish_time
+        self.find_publish_time = runner.command_queue.schedule.find_publish_time
         self._published_entries = LedgerCache(self._with_publish_times)
         self._ledger_cache = build_ledger_cache(runner.file.stream.unit)
         self._json_cache = LedgerCache(lambda acts: ledger_log_as_json(self._ledger_cache(acts), runner.file))

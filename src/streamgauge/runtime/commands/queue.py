@@ -1,0 +1,238 @@
+"""Commands that wait for a running pipeline.
+
+    queue = CommandQueue()
+    added = queue.submit(AddRelease(requested))       from any thread
+    pipeline.run(commands=queue)                      takes it between two ticks
+    added.result()                                    None, or raises CommandRefusedError
+
+With a schedule, all commands between two multiples of its interval are applied at the later one. Their replies leave a
+whole interval after that:
+
+    request   request      applied             reply
+    --x-------x---------------|-------------------|-----   multiples of `interval` since the stream's start
+
+Privacy
+    Which commands are applied together, and when their replies leave, are functions of request times, unless the work
+    takes longer than the interval. Then the replies leave at a later multiple.
+
+    No tick after the last one of a release that waits for its end closes before that end is applied
+    (`limit_due_tick`). So its last tick follows from the time of the request.
+
+    Clients get refusals that follow from declarations, the ledger and the clock. Of any other failure, which may depend
+    on the source, a sink or the store, clients learn only that it happened. The curator gets its text.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Condition
+from threading import Event as Flag
+from typing import Any
+
+from streamgauge.clock import MICROSECONDS_PER_SECOND, SystemClock
+from streamgauge.plan.planner import ReleasePlan
+from streamgauge.runtime.adhoc.releases import AdHocRelease
+
+MAX_BATCH_COMMANDS = 16  # commands of one commit: a due tick closes before the next ones
+IDLE_POLL_SECONDS = 0.25
+
+
+class CommandRefusedError(ValueError):
+    """A command that the ledger or a declaration refuses. The reasons follow from declarations."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__("; ".join(reasons))
+        self.reasons = reasons
+
+
+class NotRunningError(RuntimeError):
+    """A command to a run that does not exist, or that failed with it."""
+
+
+class CatchingUpError(NotRunningError):
+    """The run catches up with the clock, which takes long. Waiting clients get this reply at once."""
+
+    def __init__(self) -> None:
+        super().__init__("the run must have caught up with the clock to accept commands, got one that has not: retry")
+
+
+class RunStoppingError(NotRunningError):
+    """The run stops. Waiting clients get this reply at once, since it does not depend on data."""
+
+    def __init__(self) -> None:
+        super().__init__("the run must be active to accept commands, got one that stops")
+
+
+def create_running_future() -> Future[Any]:
+    """Return a future that no client can cancel: a client may disconnect, the run sets the result anyway."""
+    found: Future[Any] = Future()
+    found.set_running_or_notify_cancel()
+    return found
+
+
+@dataclass(eq=False, kw_only=True)
+class Command:
+    """A request to the run, and its outcome."""
+
+    requested_at: int = 0  # microseconds
+    outcome: Future[Any] = field(default_factory=create_running_future)
+
+    def resolve(self, result: object = None) -> None:
+        if not self.outcome.done():
+            self.outcome.set_result(result)
+
+    def reject(self, failure: Exception) -> None:
+        if not self.outcome.done():
+            self.outcome.set_exception(failure)
+
+
+@dataclass(eq=False)
+class EndRelease(Command):
+    """End a requested release. Its last tick is the last one that is closed when readers see the command."""
+
+    name: str
+
+
+@dataclass(eq=False)
+class AddRelease(Command):
+    """Charge a requested release and start it."""
+
+    release: AdHocRelease
+    plan: ReleasePlan | None = None  # without one, the run plans it
+
+
+@dataclass(eq=False)
+class AnnounceIntrusion(Command):
+    """Export the pan-private state to a new folder. The result is an `IntrusionExport`."""
+
+    folder: Path
+
+
+ORDER = (EndRelease, AddRelease, AnnounceIntrusion)  # in one commit: ends free budget
+
+
+def next_multiple(start: int, interval: int, moment: int) -> int:
+    """Return the first multiple of an interval since `start` that is at or after a moment.
+
+    >>> [next_multiple(5, 10, moment) for moment in (5, 6, 15, 16)], next_multiple(5, 0, 7)
+    ([5, 15, 15, 25], 7)
+    """
+    return start - (start - moment) // interval * interval if interval else moment
+
+
+@dataclass(frozen=True)
+class CommandSchedule:
+    """Times of commands, in microseconds. With interval 0 they are applied and visible at once."""
+
+    start: int = 0
+    interval: int = 0
+    is_aligned: bool = True  # False: commands are applied when they arrive, and their replies are aligned
+
+    def find_start_time(self, requested_at: int) -> int:
+        """Return the time at which a command is applied."""
+        return next_multiple(self.start, self.interval, requested_at) if self.is_aligned else requested_at
+
+    def find_reply_time(self, requested_at: int) -> int:
+        """Return the earliest time at which readers and the client see the result."""
+        return self.find_publish_time(self.find_start_time(requested_at) + self.interval)
+
+    def find_publish_time(self, moment: int) -> int:
+        """Return the earliest time at which readers see a commit of a moment."""
+        return next_multiple(self.start, self.interval, moment)
+
+
+def ignore(*arguments: object) -> None:
+    """Do nothing."""
+
+
+@dataclass
+class CommandQueue:
+    """Commands that wait for a run. Any thread submits; the thread of the run takes them.
+
+    A run with a queue waits for commands when it has nothing left to publish. It ends when the queue is closed.
+    """
+
+    schedule: CommandSchedule = CommandSchedule()
+    now: Callable[[], int] = field(default_factory=lambda: SystemClock().now)
+    on_commit: Callable[[int], None] = ignore  # gets the start time of commands after their commit
+    on_idle: Callable[[], None] = ignore  # called when the run begins to wait for commands
+    on_failure: Callable[[Exception], None] = ignore  # gets failures that clients learn nothing of
+    find_finished: Callable[[], Collection[str]] | None = None  # ended releases whose last tick readers see
+    _pending: deque[Command] = field(default_factory=deque)
+    _condition: Condition = field(default_factory=Condition)
+    _is_closed: bool = False
+
+    @property
+    def pending_count(self) -> int:
+        """Number of commands that wait."""
+        return len(self._pending)
+
+    def submit(self, command: Command) -> Future[Any]:
+        """Add a command; return a future of its outcome.
+
+        Raises:
+            RunStoppingError: if the queue is closed.
+        """
+        with self._condition:
+            if self._is_closed:
+                raise RunStoppingError
+            command.requested_at = self.now()
+            self._pending.append(command)
+            self._condition.notify()
+        return command.outcome
+
+    def take_due(self) -> list[Command]:
+        """Return the oldest due commands that are applied at one time, at most MAX_BATCH_COMMANDS."""
+        with self._condition:
+            first = self._find_first_start()
+            if first is None or first > self.now():
+                return []
+            together = [each for each in self._pending if self._find_start(each) == first]
+            taken = sorted(together, key=lambda each: ORDER.index(type(each)))[:MAX_BATCH_COMMANDS]
+            self._pending = deque(each for each in self._pending if each not in taken)
+            return taken
+
+    def has_due(self) -> bool:
+        """Return whether a command is due by now."""
+        first = self._find_first_start()
+        return first is not None and first <= self.now()
+
+    def limit_due_tick(self, due: Callable[[], int], last: Callable[[int], int]) -> int:
+        """Return the last due tick, at most the last tick of a release that waits for its end.
+
+        One lock covers both. So a tick that is due before a request to end a release is not after its last tick.
+        """
+        with self._condition:
+            ends = [each.requested_at for each in self._pending if isinstance(each, EndRelease)]
+            return min([due(), *(last(self.schedule.find_reply_time(moment)) for moment in ends)])
+
+    def wait(self, stop: Flag) -> bool:
+        """Wait until a command is due; return False once the queue is closed or a stop is requested."""
+        with self._condition:
+            while not (self._is_closed or stop.is_set() or self.has_due()):
+                first = self._find_first_start()
+                left = IDLE_POLL_SECONDS if first is None else (first - self.now()) / MICROSECONDS_PER_SECOND
+                self._condition.wait(max(0.0, min(left, IDLE_POLL_SECONDS)))
+            return not (self._is_closed or stop.is_set())
+
+    def reject_pending(self, failure: Exception) -> None:
+        """Reject all waiting commands."""
+        with self._condition:
+            while self._pending:
+                self._pending.popleft().reject(failure)
+
+    def close(self) -> None:
+        """Reject waiting and later commands. A run that waits for commands ends."""
+        with self._condition:
+            self._is_closed = True
+            self.reject_pending(RunStoppingError())
+            self._condition.notify()
+
+    def _find_start(self, command: Command) -> int:
+        return self.schedule.find_start_time(command.requested_at)
+
+    def _find_first_start(self) -> int | None:
+        pending = self._pending
+        return self._find_start(pending[0]) if pending else None
