@@ -1,4 +1,4 @@
-"""No window of w ticks spends more than epsilon, whatever the data: the accountant reads the noise asked for.
+"""No window of w ticks spends more than epsilon, whatever the data: the accountant reads the requested noise.
 
 An adversary decides every comparison, by noise that is far above or far below all thresholds. Budgets are
 exact fractions, so that "no more than epsilon" needs no tolerance.

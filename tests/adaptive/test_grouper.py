@@ -33,7 +33,7 @@ class Model:
     fresh: bool = True
 
     def chances(self, streams: np.ndarray) -> np.ndarray:
-        """A row for each stream, a column for each list of ticks refused; 0 where one was not asked for."""
+        """A row for each stream, a column for each list of ticks refused; 0 where none was requested."""
         ticks = range(streams.shape[1])
         lists = chain.from_iterable(combinations(ticks, many) for many in ticks)
         return np.stack([self.chance(streams, refused) for refused in lists], axis=1)

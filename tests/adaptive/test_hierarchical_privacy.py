@@ -64,7 +64,7 @@ class Replay:
     """Shows `readings` (ticks, nodes), and refuses where `refusals` (ticks, nodes) says so.
 
     Each level asks three times a tick: for readings, for asks and for thresholds. Siblings have their groups
-    in common, so that a level is asked for all its nodes or for none.
+    in common, so a level draws for all its nodes or for none.
     """
 
     def __init__(self, mechanism, counts, readings, refusals):

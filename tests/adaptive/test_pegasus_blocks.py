@@ -61,7 +61,7 @@ class Spendthrift(Pegasus):
 
 
 def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Fraction]]]:
-    """At each tick, what is read of it and of its block without noise, and the scales that were asked for."""
+    """At each tick, what is read of it and of its block without noise, and the requested scales."""
     noise = CountedNoise(SilentNoise())
     run, rows = mechanism.start(1, noise), []
     for row in counts:

@@ -16,7 +16,7 @@ LARGE = 2**30  # all grids have room for it
 
 
 def run_over(claim: LinearMechanism[Any], first: int) -> tuple[Any, list[Any]]:
-    """All releases where the first tick has so much, and what noise was asked for on the way."""
+    """All releases where the first tick has so much, and the noise that was requested meanwhile."""
     noise = CountedNoise(InsecureNoise(51))
     stream = np.zeros((TICKS, 2), np.int64)
     stream[0] = first

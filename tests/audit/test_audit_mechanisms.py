@@ -74,7 +74,7 @@ class Halved(Binary):
 
 
 class HalfNoise:
-    """Noise of half the width that was asked for."""
+    """Noise of half the requested width."""
 
     def __init__(self, noise: Any) -> None:
         self.noise = noise

@@ -55,7 +55,7 @@ def test_shared_noise_is_found_only_with_other_groups(kind: Any) -> None:
     found = verdict(claim, OTHER_GROUPS)
     assert found.exact == inf
     assert found.measurement.amount > 1
-    if kind is not SeededCounter:  # whose draws nobody asked for
+    if kind is not SeededCounter:  # which draws without a request
         assert not verdict(claim, SINGLE_FEED, 4000).is_condemned
 
 

@@ -60,7 +60,7 @@ def test_a_density_table_loses_what_its_bits_and_its_noise_lose() -> None:
 
 
 def test_the_memory_alone_loses_what_a_bit_loses() -> None:
-    """Before the count is told, an intruder sees one draw of a person's bit, however often it was drawn."""
+    """Before the count is published, an intruder sees one draw of a person's bit, however often it was drawn."""
     table = Density(**{**TABLE, "told_at": 99})
     worst = worst_ratio(table, PEOPLE, TOLD, one_person)
     assert worst.ratio == max(STATE, STATE_DOWN)
@@ -77,7 +77,7 @@ def test_announced_intrusion_loses_one_more_bit(known_at: int, requested: int) -
 
 
 def test_who_looks_at_the_time_of_an_announced_intrusion_may_do_so_before_or_after_it() -> None:
-    """After it: the bit is known, and the count of the next tick is told of it or of another."""
+    """After it: the bit is known, and the count of the next tick is of it or of another."""
     table = Density(**{**TABLE, "people": 1, "told_at": 1})
     alone = compute_ratio(table, (0,), (None,), peek=0)
     assert alone == Fraction(5, 8) * NOISE + Fraction(3, 8)

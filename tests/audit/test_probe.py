@@ -49,7 +49,7 @@ class Bare(Drawn):
 
 
 class Coarse(Drawn):
-    """Wide enough, in steps of 3: a count modulo 3 is told."""
+    """Wide enough, in steps of 3: a count modulo 3 is published."""
 
     def drawn(self, noise: Noise, size: int) -> Ints:
         return 3 * super().drawn(noise, size)

@@ -1,4 +1,4 @@
-"""When a chart of the page is drawn, of how many ticks, and what is told where it cannot be drawn."""
+"""Charts of the page: when they are drawn, of how many ticks, and the text in place of one."""
 
 import json
 from pathlib import Path

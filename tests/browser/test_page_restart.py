@@ -130,7 +130,7 @@ def test_after_a_kill_the_page_goes_on_without_a_gap_and_without_a_repeat(browse
 def test_a_page_that_forgets_what_it_received_last_is_shown_less_and_asks_for_what_is_missing(
     browser, served, tmp_path
 ):
-    """The twin: its stream has a gap, which the chart shows to nobody, since history is asked for again."""
+    """The twin: its stream has a gap, which the chart does not show, since history is fetched again."""
     received, drawn = events_over_a_restart(browser, served, forgetful, tmp_path)
     assert not is_whole(received)
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))

@@ -19,7 +19,7 @@ from streamgauge.statistics.local_frequency import LocalFrequency
 from tests.support.clinic_file import REPORTED, REPORTED_KEYS, at, path_in, refusal
 
 LISTED = {"hashes": None, "width": None, "seed": None}  # what a protocol of a list has not
-FORM = "can be asked only as SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
+FORM = "can be queried only as SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
 
 
 def poll(folder: Path, change: Callable[[dict[str, Any]], object] = lambda _: None) -> PipelineFile:

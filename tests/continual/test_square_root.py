@@ -188,7 +188,7 @@ def test_simulation_agrees_with_the_standard_error() -> None:
 class Cached(SquareRoot):
     @cached_property
     def factors(self) -> Factors:
-        raise AssertionError("a claim must not compute what nobody asks for")
+        raise AssertionError("a claim must not compute unused values")
 
 
 def test_a_claim_is_cheap_until_it_is_used() -> None:

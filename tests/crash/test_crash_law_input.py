@@ -1,6 +1,6 @@
 """The crash law on standard input, which cannot be read again.
 
-Finished: nothing leaves before its end, and whoever starts again pipes the same bytes again.
+Finished: nothing leaves before its end, and a restart gets the same bytes again.
 Live: what was committed stays, what was in hand is lost, and nothing is counted twice.
 """
 

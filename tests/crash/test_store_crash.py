@@ -212,7 +212,7 @@ def test_a_twin_that_destroys_the_old_key_too_early_is_caught(three, key, monkey
 def ghost(folder, key, to, opening):
     """A commit of tick 4 that reached the journal although its caller was told that it failed.
 
-    A reader holds the index of the journal as it was before, so that whoever opens the store finds tick 3.
+    A reader holds the index of the journal as it was before, so a reader that opens the store finds tick 3.
     Then the power goes, and with it the index. Returns the tick that is found afterwards.
     """
     snapshots(folder, key, to, ["transaction_committed"])

@@ -101,7 +101,7 @@ def test_several_files_with_headers_of_their_own_are_one_source(tmp_path: Path) 
 
 def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
     def blocks() -> Any:
-        raise AssertionError("the blocks of a clean file must not be asked for")
+        raise AssertionError("the blocks of a clean file must not be located")
 
     path = lines_file(tmp_path, [json_line(event) for event in many()])
     with engine(stream()) as running:

@@ -240,7 +240,7 @@ def test_a_forked_child_keeps_nothing_and_keeps_nobody_out_when_its_parent_is_ki
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", FORKED, str(path)], **pipes) as process:
         assert process.stdout.readline().strip() == "memory must be open, got emoji.memory, which was closed"
-        assert process.wait() == -signal.SIGKILL  # its child lives on, until it is told
+        assert process.wait() == -signal.SIGKILL  # its child lives until it gets a signal
         with MemoryFile(path) as memory:
             assert memory.load() is None
         process.stdin.close()

@@ -40,7 +40,7 @@ def asks(again="charge", most=2, claim=COIN, start=START):
 
 
 class Phone:
-    """A device whose power fails after every act, and whose collection asks for other things each time."""
+    """A device whose power fails after every act, and whose collection changes each time."""
 
     def __init__(self, agreed, noise=None):
         self.agreed, self.noise, self.kept, self.at = Pure(agreed), noise, [], START

@@ -1,4 +1,4 @@
-"""Commands say the same of all neighbours: on both outputs, by exit codes, in sinks, and to whoever reads."""
+"""Commands say the same of all neighbours: on both outputs, by exit codes, in sinks, and to readers."""
 
 import json
 import sys

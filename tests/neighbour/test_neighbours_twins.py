@@ -110,7 +110,7 @@ def test_users_without_a_bound_are_caught(house, monkeypatch):
 
 
 def test_a_bound_on_users_who_displace_each_other_is_caught(house, monkeypatch):
-    """The first of all events of a tick survive, whoever's they are."""
+    """The first of all events of a tick survive, for any users."""
     way = Way(house, unit=USER, releases=FILTERED)
     bounded = finished_scan.bound_users_sql
 

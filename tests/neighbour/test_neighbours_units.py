@@ -100,7 +100,7 @@ def test_a_user_whose_events_come_late_and_in_many_blocks_is_one_user(house, peo
 
 
 def test_users_who_share_a_hash_do_not_displace_each_other(house):
-    """With one hash for all, whoever comes first hides the others, at two ticks and no more."""
+    """With one hash for all, the first user hides the others, at two ticks and no more."""
     hidden = [record(number, patient="a") for number in (20, 21, 22, 23)]
     zeds = [record(number, patient="zed", level=record(number)["level"]) for number in (0, 1, 2, 3, 4, 5)]
     for window in ("each", "running"):

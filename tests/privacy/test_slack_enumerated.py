@@ -63,7 +63,7 @@ def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_
 def test_discovered_keys_keep_what_they_charge(scale: int, threshold: int) -> None:
     """Key A has two events of others, B none; the unit may add one to each.
 
-    What is told: each noisy count above the threshold, B's only if B is eligible. The counters are pure at
+    Published: each noisy count above the threshold, B's only if B is eligible. The counters are pure at
     2/scale; the threshold takes P(noise > threshold - 1), without which no epsilon would do.
     """
     reach, ratio = 40 * scale, exp(-1 / scale)

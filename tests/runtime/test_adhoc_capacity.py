@@ -1,4 +1,4 @@
-"""What is asked for can be run: it is bounded by declarations, and built before it is charged."""
+"""Ad hoc releases can be run: declarations bound them, and they are built before they are charged."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -55,7 +55,7 @@ def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
     made = made_in(tmp_path)
     long = build_request(made, **LONG)
     why = refused(made, long)
-    assert "must keep at most 64000000 bytes in all" in why
+    assert "must need at most 64000000 bytes in all" in why
     assert "; ".join(plan_adhoc(made.file, long).refusals) == why
 
 
@@ -69,7 +69,7 @@ def test_all_that_is_open_is_counted(tmp_path):
     run(made, adhoc_releases=(build_request(made, name="a"),))
     third = build_request(made, name="c")
     assert plan_adhoc(made.file, build_request(made, name="b")).refusals == ()
-    with pytest.raises(CommandRefusedError, match="must keep at most"):
+    with pytest.raises(CommandRefusedError, match="must need at most"):
         run(made, adhoc_releases=(build_request(made, name="b"), third))
     assert names(made) == {"counts", "a", "b"}
     (why,) = plan_adhoc(made.file, third).refusals
@@ -146,7 +146,7 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
 def test_a_finished_standard_input_cannot_be_requested(tmp_path):
     made = made_in(tmp_path, live=False, source="-", format="jsonl")
     (why,) = plan_adhoc(made.file, build_request(made)).refusals
-    assert why.startswith("source must be one that can be read again to be asked")
+    assert why.startswith("source must be one that can be read again to accept a request")
 
 
 def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(tmp_path):

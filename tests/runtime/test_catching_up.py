@@ -46,7 +46,7 @@ def test_how_far_it_is_is_reported_from_the_start_and_nothing_where_one_commit_i
 
 
 def test_that_a_run_is_behind_is_reported_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
-    """Who could see when it is told would learn how long it took to read what came."""
+    """The time of the reply would reveal how long the records took to read."""
     made, texts = pipeline(tmp_path, tables(**MINUTES)), list[str]()
     clock = world(tmp_path, {1: [{"ts": START + 1}]})
     clock.sleep(125 * 10**6)

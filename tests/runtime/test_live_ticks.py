@@ -175,7 +175,7 @@ def test_a_run_is_over_when_all_its_releases_are(tmp_path: Path) -> None:
 
 
 def test_a_new_release_starts_after_every_tick_that_was_open(tmp_path: Path) -> None:
-    """It has no event of a tick of which a part was read before it was asked for."""
+    """It has no event of a tick that was partly read before the request."""
     happens = as_they_happen(one_a_second(100))
     made = pipeline(tmp_path, tables(live=True))
     stopped(made, world(tmp_path, happens), 47)

@@ -11,12 +11,16 @@ LONG = {"name": "counts", "sql": COUNTS, "window": "sliding 100000000s"}
 SMALL = 10**6
 
 
+def set_machine_memory(monkeypatch, size):
+    monkeypatch.setattr(room, "machine_bytes", lambda: size)
+
+
 def long_file(folder):
     return pipeline(folder, tables(LONG, live=True))
 
 
 def test_releases_that_keep_more_than_the_machine_has_are_never_charged(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "machine_bytes", lambda: SMALL)
+    set_machine_memory(monkeypatch, SMALL)
     made = long_file(tmp_path)
     with pytest.raises(RunRefusedError, match=r"at most 1\.0 MB, the memory of this machine, got 183"):
         run(made)
@@ -28,7 +32,7 @@ def test_releases_that_keep_more_than_the_machine_has_are_never_charged(tmp_path
 
 
 def test_a_twin_that_does_not_look_charges_them(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "machine_bytes", lambda: SMALL)
+    set_machine_memory(monkeypatch, SMALL)
     monkeypatch.setattr(opening, "find_memory_refusal", lambda plans: None)
     made = pipeline(tmp_path, tables(LONG | {"window": "sliding 1000000s"}))
     write(tmp_path, one_a_second())
@@ -39,8 +43,8 @@ def test_a_twin_that_does_not_look_charges_them(tmp_path, monkeypatch):
 def test_what_was_charged_on_a_larger_machine_goes_on(tmp_path, monkeypatch):
     made = pipeline(tmp_path, tables())
     write(tmp_path, one_a_second())
-    for there in (SMALL, 1):
-        monkeypatch.setattr(room, "machine_bytes", lambda there=there: there)
+    for size in (SMALL, 1):
+        set_machine_memory(monkeypatch, size)
         run(made)
         assert made.plan().refusals == ()
     assert published(made) == [[5.0, 5.0]] * 10

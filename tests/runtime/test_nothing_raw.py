@@ -1,4 +1,4 @@
-"""Nothing raw on disk: whoever seizes it, at whatever instant, finds nothing of a record.
+"""Nothing raw on disk: a disk that is seized at any instant has nothing of a record.
 
 The command itself runs over marked records, with so little memory that DuckDB would spill them; it is stopped
 and killed at several instants, and all that it could have touched is searched for the marks, in clear, in

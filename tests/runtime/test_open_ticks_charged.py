@@ -75,7 +75,7 @@ def test_where_a_unit_is_in_one_tick_no_other_release_has_the_open_one(tmp_path:
 
 
 def ended_before_it_published(folder: Path, back: int = 0, **end: Any) -> tuple[int, list[int]]:
-    """A release that was asked for ends while its first tick, 3, is open and has an event; another is asked
+    """An ad hoc release ends while its first tick, 3, is open and has an event; another is requested
     for: what is charged of the first, and which ticks the other publishes."""
     small = {**COUNTS, "epsilon": "1/100"}
     made = pipeline(folder, tables(small, unit={"w_event": 2}, **LIVE))

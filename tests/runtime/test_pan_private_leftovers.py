@@ -100,7 +100,7 @@ def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, apart: Apart
 
 
 class Standing(ManualClock):
-    """Stands still, whoever sleeps."""
+    """Stands still during sleeps."""
 
     def sleep(self, microseconds: int) -> None:
         time.sleep(0.001)
@@ -140,7 +140,7 @@ class FailingRun(ReleaseRun):
 
 
 def after_a_command(folder: Path, kind: type[ReleaseRun]) -> set[Any]:
-    """Marks in the memory of a server that was asked for a release between two batches."""
+    """Marks in the memory of a server that got a request between two batches."""
     runner = runner_of(folder, components={ReleaseRun: kind})
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
     requested = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")

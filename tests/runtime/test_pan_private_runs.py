@@ -286,7 +286,7 @@ def test_users_who_may_share_a_hash_are_planned_as_such(tmp_path: Path, column: 
         ({"window": "decayed half-life 20s"}, {}, 'window must be "running", "each" or "sliding ..." with'),
         ({"mechanism": "Binary", "horizon": "100s"}, {}, 'mechanism must be "auto" or one of "Kary"'),
         ({"sql": "SELECT COUNT(DISTINCT g) FROM v"}, {}, "COUNT(DISTINCT column) must be of the users' column"),
-        ({"sql": "SELECT DENSITY(g) FROM v"}, {}, "DENSITY must be asked under unit = { user = ... } with"),
+        ({"sql": "SELECT DENSITY(g) FROM v"}, {}, "DENSITY must be used under unit = { user = ... } with"),
         ({"sql": "SELECT COUNT(*) FROM v"}, OF_USERS, "aggregates must be COUNT(DISTINCT user), DENSITY"),
         ({"sql": "SELECT DENSITY(g) FROM v"}, OF_USERS, "DENSITY must be of the users' column u, got g"),
         ({"sql": "SELECT g, DENSITY(u) FROM v GROUP BY g"}, OF_USERS, "GROUP BY must be left out where"),

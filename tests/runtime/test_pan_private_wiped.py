@@ -1,6 +1,6 @@
 """What registers once were is overwritten: not even memory that was freed has them, or a key that opens them.
 
-A run is set down in the middle of a tick, taken up, and asked for something; after each, a batch comes. Noise
+A run is stopped in the middle of a tick, resumed, and gets a command; after each, a batch arrives. Noise
 is silent: what is saved is known. Twins do not overwrite.
 """
 
@@ -62,42 +62,42 @@ def test_registers_that_are_not_overwritten_are_found_in_what_was_freed(looked: 
     assert "the turn" in requested
 
 
-class Overheard:
+class RecordingCipher:
     """The cipher of a store, and all keys and plain texts that it ever had."""
 
-    heard: ClassVar[list[bytes]] = []
+    texts: ClassVar[list[bytes]] = []
 
     def __init__(self, key: bytes) -> None:
         self.cipher = AESGCM(key)
-        self.heard.append(key)
+        self.texts.append(key)
 
     def encrypt(self, nonce: bytes, plain: bytes, about: bytes) -> bytes:
-        self.heard.append(plain)
+        self.texts.append(plain)
         return self.cipher.encrypt(nonce, plain, about)
 
     def decrypt(self, nonce: bytes, ciphertext: bytes, about: bytes) -> bytes:
-        self.heard.append(self.cipher.decrypt(nonce, ciphertext, about))
-        return self.heard[-1]
+        self.texts.append(self.cipher.decrypt(nonce, ciphertext, about))
+        return self.texts[-1]
 
 
 def left_of(run: LiveRun) -> set[bytes]:
     """What is not overwritten, but for what hashes users, which is no secret of theirs."""
-    return {each for each in Overheard.heard if any(each)} - {run.session.secret}
+    return {each for each in RecordingCipher.texts if any(each)} - {run.session.secret}
 
 
 def overheard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[set[bytes], set[bytes]]:
     """What is left while a run rests that was taken up, and when it was set down again."""
     made, silent, runs = private(folder), SilentNoise(), list[LiveRun]()
     looked_at(folder, lambda run: None, made, when=SET_DOWN, noise=silent)
-    monkeypatch.setattr(sealed, "AESGCM", Overheard)
-    monkeypatch.setattr(Overheard, "heard", [])
+    monkeypatch.setattr(sealed, "AESGCM", RecordingCipher)
+    RecordingCipher.texts.clear()
 
     def look(run: LiveRun) -> set[bytes]:
         runs.append(run)
         return left_of(run)
 
     rests, _ = looked_at(folder, look, made, BATCHES[0], TAKEN_UP, noise=silent)
-    assert len(Overheard.heard) > 20
+    assert len(RecordingCipher.texts) > 20
     return rests, left_of(runs[0])
 
 

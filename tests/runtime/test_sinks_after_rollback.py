@@ -141,6 +141,11 @@ def test_a_crash_while_it_is_written_again_costs_nothing(tmp_path, sink, step, n
         curator.run(accept_rollback=False)
 
 
+def forget_guard(monkeypatch):
+    """Let the rollback guard know no history."""
+    monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])
+
+
 @pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
 @pytest.mark.parametrize("number", [1, 4])
 def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, monkeypatch, sink, number):
@@ -149,7 +154,7 @@ def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, 
     with pytest.raises(Killed):
         curator.run(step=killed_at("sink_written", number))
     curator.put_back(0)
-    monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])
+    forget_guard(monkeypatch)
     with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
 
@@ -158,7 +163,7 @@ def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, 
 def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_reported_to_name_another(tmp_path, monkeypatch, sink):
     """Its trace is all that tells of a rollback where the rollback guard does not."""
     curator = diverged(tmp_path, sink, 6)
-    monkeypatch.setattr("streamgauge.store.rollback_guard.RollbackGuard.traces", lambda self: [])
+    forget_guard(monkeypatch)
     with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
 

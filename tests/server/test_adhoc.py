@@ -63,7 +63,7 @@ def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
 
 
 def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the store the open tick is written when a batch is: whoever saw it would see that somebody came."""
+    """The store writes the open tick with a batch, so it would show that an event arrived."""
     opened: list[int] = []
     monkeypatch.setattr(asked_module, "first_tick", lambda file: opened.pop())
     start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.allowed_earliness
@@ -219,7 +219,7 @@ def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
 
 
 def accept_release(house: House) -> None:
-    """Charges what was asked for, as a run does."""
+    """Charges the request, as a run does."""
     house.runner.requested_releases.clear()
     ledger_log = house.runner.load_ledger()
     acts = [ledger_log.declare_budget(house.file.stream.budget)]
@@ -250,7 +250,7 @@ def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: H
 
 
 def own(house: House) -> None:
-    """Two releases that were asked for, one by Ana; and the file's."""
+    """Two ad hoc releases, one of Ana's, and that of the file."""
     house.runner.acts_so_far = [
         LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 1),
         charged("visits", "1/2", 2),

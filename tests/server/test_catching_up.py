@@ -21,7 +21,7 @@ ASKED = {"name": "asked", "sql": "SELECT COUNT(*) FROM v", "window": "each", "ep
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Iterator[Runner]:
-    """Its clock stands still: whoever asks waits for the next multiple of the delay."""
+    """Its clock stands still: a request waits for the next multiple of the delay."""
     with running(file_of(tmp_path), stepped(1)) as found:
         yield found
 

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from streamgauge.interfaces import Engine
-from streamgauge.runtime.commands import queue as queue_module
 from streamgauge.runtime.commands.queue import MAX_BATCH_COMMANDS, Command, CommandQueue
 from streamgauge.runtime.release_run import Batches
 from streamgauge.server.runner import CommandRefusedError, NotRunningError, Runner
@@ -127,13 +126,13 @@ def test_release_that_the_engine_rejects_fails_alone_uncharged(tmp_path: Path) -
         assert [row["count"]["value"] for row in rows] == [5.0, 5.0]
 
 
-def find_ticks(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> list[int]:
+def find_ticks(folder: Path, most: int) -> list[int]:
     """Return the last closed tick at each batch, if a tick becomes due during each of them."""
-    monkeypatch.setattr(queue_module, "MAX_BATCH_COMMANDS", most)
     ticks: list[int] = []
 
     class SlowQueue(CommandQueue):
         def take_due(self) -> list[Command]:
+            self.max_batch = most
             found = super().take_due()
             if found:
                 ticks.append(committed(runner)[1])
@@ -152,14 +151,12 @@ def find_ticks(folder: Path, monkeypatch: pytest.MonkeyPatch, most: int) -> list
     return ticks
 
 
-def test_tick_that_is_due_closes_before_the_next_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert find_ticks(tmp_path, monkeypatch, MAX_BATCH_COMMANDS) == [0, 1, 2]
+def test_tick_that_is_due_closes_before_the_next_batch(tmp_path: Path) -> None:
+    assert find_ticks(tmp_path, MAX_BATCH_COMMANDS) == [0, 1, 2]
 
 
-def test_twin_without_a_bound_applies_all_commands_before_a_tick(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert find_ticks(tmp_path, monkeypatch, 10**9) == [0]
+def test_twin_without_a_bound_applies_all_commands_before_a_tick(tmp_path: Path) -> None:
+    assert find_ticks(tmp_path, 10**9) == [0]
 
 
 def test_entries_of_a_late_commit_have_their_publish_time(tmp_path: Path) -> None:

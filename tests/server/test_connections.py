@@ -1,4 +1,4 @@
-"""Connections: whoever is slow is let go, whatever it is slow at."""
+"""Connections: a slow client is disconnected, in whichever direction it is slow."""
 
 import asyncio
 import socket

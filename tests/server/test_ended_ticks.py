@@ -61,7 +61,7 @@ def reach(runner: Runner, clock: Stepped, second: float, tick: int) -> None:
 
 
 def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
-    """An end is asked for while a batch is at hand, which takes until a second."""
+    """An end is requested during a batch, which takes until a second."""
     gate.open.clear()
     with (runner.file.path.parent / "v.jsonl").open("a") as file:
         file.write('{"ts": 1767571255, "g": "a", "x": 1}\n')
@@ -75,7 +75,7 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
 
 
 def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
-    """An end is asked for whose turn comes at a second, while the run goes on."""
+    """An end is requested that is due at a second, while the run continues."""
     with runner.pause_commands():
         asking = Thread(target=lambda: runner.submit_end("more").result())
         asking.start()

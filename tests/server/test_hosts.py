@@ -1,4 +1,4 @@
-"""Hosts: a name that is not ours leads nowhere, whoever made it lead here."""
+"""Hosts: a foreign host name is refused, whatever resolves it to this address."""
 
 from pathlib import Path
 

@@ -79,7 +79,7 @@ def test_no_table_moves_the_odds_by_more_than_the_promise(table):
 
 def test_a_second_look_breaks_the_promise_of_both():
     came = np.arange(40) % 2 == 0
-    assert (second_look_odds(came) == np.where(came, np.inf, 0)).all(), "whoever came"
+    assert (second_look_odds(came) == np.where(came, np.inf, 0)).all(), "for any users"
     claim, noise = build_clinic(), InsecureNoise(0)
     assert any(np.isinf(take_snapshot(claim, True, noise).two_look_odds(claim)) for _ in range(40))
     assert not any(np.isinf(take_snapshot(claim, False, noise).two_look_odds(claim)) for _ in range(40))

@@ -1,4 +1,4 @@
-"""The ledger a page at a time, and read once: as much of it as anybody ever asked for."""
+"""The ledger a page at a time, and read once: as much of it as any request needed."""
 
 from copy import deepcopy
 from pathlib import Path

@@ -164,7 +164,7 @@ def check_publish_time(run: Served) -> None:
     eventually(lambda: run.ledger()["intrusions"] == {"total": 1, "remaining": 1}, "the departure")
     (act,) = [each for each in run.curator.get("/api/ledger/entries").json()["entries"] if each["kind"] == "intrusion"]
     stored = [each.time for each in read_ledger_log(run.file).ledger_entries if each.kind == "intrusion"]
-    assert stored == [1_767_571_201_040_000], "the first departure that is a whole delay after it was asked for"
+    assert stored == [1_767_571_201_040_000], "the first publication a whole delay after the request"
     assert (act["time"], act["tick"], act["releases"]) == ("2026-01-05T00:00:01.040000Z", 0, ["here"])
 
 

@@ -86,7 +86,7 @@ def test_a_reader_that_is_not_blocked_back_is_caught(stores: tuple[Path, Path, i
 
 
 def test_every_method_of_a_reader_is_blocked_back_or_needs_not_be() -> None:
-    """A method that is added to `StoreReader` is asked above; whoever takes arguments needs a question here."""
+    """A new method of `StoreReader` is called above. One with arguments needs a call here."""
     methods = {name: what for name, what in vars(StoreReader).items() if isfunction(what) and name[0] != "_"}
     requested = {name for name, what in methods.items() if what.__code__.co_argcount - len(what.__defaults__ or ()) > 1}
     assert requested <= {*QUESTIONS, *SELF}

@@ -301,7 +301,7 @@ PATHS = (
 
 
 def everything(runner: Runner) -> list[tuple[int, bytes, dict[str, str]]]:
-    """All that a reader is told, with status and headers."""
+    """The whole reply to a reader, with status and headers."""
     replies = [ask(runner, path) for path in PATHS]
     return [(reply.status_code, reply.content, dict(reply.headers)) for reply in replies]
 

@@ -155,7 +155,7 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
             runner.submit_release(replace(requested(file), share=Fraction(1, 100))).result()
         with pytest.raises(CommandRefusedError, match="must be one that is open"):
             runner.submit_end("nothing").result()
-        with pytest.raises(CommandRefusedError, match="take it out there"):
+        with pytest.raises(CommandRefusedError, match="delete it there"):
             runner.submit_end("counts").result()
         assert runner.load_entries() == before
         close(runner, clock, 1)

@@ -1,4 +1,4 @@
-"""The page's files: known by name, asked for again by tag, packed once, and nothing that is not theirs."""
+"""The page's files: found by name, revalidated by tag, compressed once, and nothing else."""
 
 import asyncio
 import re

@@ -164,7 +164,7 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: 
 def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[0])
-    assert made.resume(positions[1]) == (1, f"{1:016x}")  # what it tells is told in any case
+    assert made.resume(positions[1]) == (1, f"{1:016x}")  # it reports this in any case
     assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.diverged(always)))
     made.close()
     made.path.unlink()

@@ -1,4 +1,4 @@
-"""A sink has one owner for ever, and one run at a time: whoever else comes is refused and changes nothing."""
+"""A sink has one owner for ever, and one run at a time: others are refused and change nothing."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compressed sources: all that can be read is read, in bounded memory, and damage is told by its rule."""
+"""Compressed sources: all that can be read is read, in bounded memory, and damage is reported by its rule."""
 
 import gzip
 import sys

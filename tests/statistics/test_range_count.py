@@ -39,7 +39,7 @@ def true_count(events: dict[str, Any], age: tuple[Any, Any], pay: tuple[Any, Any
 
 
 def boxes() -> list[tuple[tuple[Any, Any], tuple[Any, Any]]]:
-    """All that can be asked, ends left open among it."""
+    """All possible ranges, with open ends."""
 
     def pairs(axis: Axis) -> list[tuple[Any, Any]]:
         edges = axis.edges.tolist()

@@ -1,4 +1,4 @@
-"""Laws of rankings: what is told, in which order, with which intervals, and what leaves no trace."""
+"""Laws of rankings: published items, order, intervals, and items that leave no trace."""
 
 from fractions import Fraction
 from typing import Any

@@ -1,4 +1,4 @@
-"""A store that is not as it was committed is refused, and damage is told from a wrong key."""
+"""A store that is not as it was committed is refused, and damage is distinguished from a wrong key."""
 
 import random
 import shutil

@@ -76,7 +76,7 @@ def cases() -> Iterator[Adapting]:
 
 
 def truth(claim: AdaptiveMechanism[Any], values: np.ndarray, lowest: float = -np.inf) -> np.ndarray:
-    """What is estimated of values (ticks, width): the window that was asked for, of counts as declared."""
+    """What is estimated of values (ticks, width): the requested window, of counts as declared."""
     counted = values if lowest < 0 else np.maximum(values, 0)
     hierarchy = getattr(claim, "hierarchy", None)
     nodes = counted if hierarchy is None else hierarchy.sum_leaves(counted)

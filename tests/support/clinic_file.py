@@ -1,4 +1,4 @@
-"""A pipeline file to change in tests, one with every key there is, and what is asked of refusals."""
+"""A pipeline file to change in tests, one with every key, and checks of refusals."""
 
 import tomllib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Noise that does as it is told, so that an adversary decides every private test; and what it cost."""
+"""Noise that follows a script, so an adversary decides every private test; and its cost."""
 
 from fractions import Fraction
 from typing import Any
@@ -31,5 +31,5 @@ class CommandedNoise:
 
 
 def charged(claim: Any, noise: CommandedNoise) -> Fraction:
-    """What a step has spent, by the noise that it asked for: a vector that moves by l1 loses l1/scale."""
+    """What a step has spent, by the noise that it requested: a vector that moves by l1 loses l1/scale."""
     return sum((claim.tick_sensitivity.l1 / scale for scale in noise.scales), Fraction(0))

@@ -1,6 +1,6 @@
 """A process whose imports are done, and which forks a child for each start of a run.
 
-It is a process of its own, for DuckDB's threads do not outlive a fork: whoever forks must never have opened
+It is a process of its own, for DuckDB's threads do not outlive a fork: a process that forks must never have opened
 it. An order says what is run and how it is ended; the answer says how the child ended, which steps it came
 to, and what it complained about.
 """

@@ -1,4 +1,4 @@
-"""A device whose power fails after every act, for a poll that asks for what it is told to."""
+"""A device whose power fails after every act, for a poll with a given request."""
 
 from dataclasses import dataclass, field
 from typing import Any

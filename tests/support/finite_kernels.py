@@ -11,7 +11,7 @@ Law = dict[Any, Fraction]
 
 @dataclass(frozen=True)
 class RandomisedResponse:
-    """Each tick's bit is told as it is with chance `truth`: ln(truth / (1 - truth)) for one event."""
+    """Each tick's bit is published as it is with probability `truth`: ln(truth / (1 - truth)) for one event."""
 
     truth: Fraction = Fraction(3, 4)
 
@@ -37,7 +37,7 @@ class Memoised(RandomisedResponse):
 class Density:
     """Dwork et al.'s table: a bit for every person, drawn evenly, and drawn again when the person comes.
 
-    Nothing is told but the state to an intruder, and at the last tick the number of ones, under noise.
+    Only the state is shown, to an intruder, and at the last tick the number of ones, under noise.
     """
 
     people: int
@@ -106,7 +106,7 @@ class Remembered(Density):
 
 
 class ExactCount(Density):
-    """A broken twin: the number of ones is told as it is."""
+    """A broken twin: the number of ones is published as it is."""
 
     def told(self, tick: int, ones: int) -> Law:
         return {None if tick != self.told_at else ones: Fraction(1)}

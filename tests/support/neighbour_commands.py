@@ -34,7 +34,7 @@ def said(*words: Any) -> Any:
 
 
 def public(house: House, *words: str, lines: list[bytes]) -> dict[str, Any]:
-    """All that whoever reads the output of a run, its sinks, or its store by other commands, can see."""
+    """Everything visible in the output of a run, in its sinks, and in its store by other commands."""
     ran = commanded(house, *words, lines=lines)
     file, export = house.folder / "v.toml", house.folder / "out.export.csv"
     read = [said(*command, file) for command in (*READ, ("export", "--output", export))]

@@ -94,7 +94,7 @@ def serving(file: PipelineFile, extension: Any = None, **options: Any) -> Iterat
 
 
 def free_port() -> int:
-    """One that no system gives to who asks for any, so that it is still free when it is used again."""
+    """A port that no system hands out by itself, so it is still free when it is used again."""
     for port in range(20_000 + os.getpid() % 10_000, 32_768):
         with suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

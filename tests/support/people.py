@@ -124,7 +124,7 @@ class Still:
 
 
 def settled(act: Callable[[], None]) -> Future[None]:
-    """What has come of something, as who waits for it is told."""
+    """The outcome, as its waiting client gets it."""
     found: Future[None] = Future()
     try:
         act()

@@ -26,7 +26,7 @@ BODY = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon
 
 
 class Standing(ManualClock):
-    """Stands still, whoever sleeps."""
+    """Stands still during sleeps."""
 
     def sleep(self, microseconds: int) -> None:
         time.sleep(0.001)

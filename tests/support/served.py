@@ -86,7 +86,7 @@ def write(folder: Path, seconds: int, every: int = 1) -> None:
 
 @dataclass
 class Stepped(ManualClock):
-    """Stands still, whoever sleeps, until a test moves it."""
+    """Stands still during sleeps, until a test moves it."""
 
     def sleep(self, microseconds: int) -> None:
         time.sleep(0.001)

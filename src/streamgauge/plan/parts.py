@@ -60,7 +60,7 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
     check_fit(release, query, stream, groups)
     for aggregate in query.aggregates:
         if not aggregate.function.reads_events:
-            rule = f"{aggregate.kind.upper()} must be asked under unit = {{ user = ... }} {PAN_PRIVATE_CLAUSE}"
+            rule = f"{aggregate.kind.upper()} must be used under unit = {{ user = ... }} {PAN_PRIVATE_CLAUSE}"
             raise InvalidReleaseError(f"{rule}, got another unit")
     levels = find_run_levels(release.mechanism, query)
     loss, chosen = release.loss.part(Fraction(1, len(groups) * len(levels))), build_mechanism(release, query)

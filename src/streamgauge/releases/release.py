@@ -94,8 +94,8 @@ class TickRelease:
 
     def _build_measure(self, measure: int, place: int) -> dict[str, float | bool | None]:
         names = ("value", "stddev", "low", "high")
-        told = {name: float(array[measure, place]) for name, array in zip(names, self.numbers, strict=True)}
-        finite = {name: number if isfinite(number) else None for name, number in told.items()}
+        numbers = {name: float(array[measure, place]) for name, array in zip(names, self.numbers, strict=True)}
+        finite = {name: number if isfinite(number) else None for name, number in numbers.items()}
         return {**finite, "reliable": bool(self.reliable[measure, place])}
 
     def _repr_html_(self) -> str:

@@ -84,12 +84,12 @@ def parse_time_literal(operand: Expression) -> Expression:
     if not isinstance(operand.constant, str):
         return operand
     try:
-        told = datetime.fromisoformat(operand.constant)
+        moment = datetime.fromisoformat(operand.constant)
     except ValueError:
         raise InvalidReleaseError(f"a time must be like '2026-01-05 00:00:00', got {operand.constant!r}") from None
-    if told.tzinfo is not None:
+    if moment.tzinfo is not None:
         raise InvalidReleaseError("a time in SQL must be without an offset: it is in the time zone of the stream")
-    sql = f"CAST({quote_text(told.isoformat(sep=' '))} AS TIMESTAMP)"
+    sql = f"CAST({quote_text(moment.isoformat(sep=' '))} AS TIMESTAMP)"
     return replace(operand, kind="time", sql=sql, labels=None, constant=None)
 
 

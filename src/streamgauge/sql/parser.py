@@ -54,7 +54,7 @@ def build_report_query(select: exp.Select, scope: Scope) -> Query:
     items = parse_items(select, scope.functions)
     column = next(node.name for node in select.find_all(exp.Column) if node.name in scope.stream.reports)
     form = f"SELECT {column}, COUNT(*) FROM {scope.stream.name} GROUP BY {column}"
-    refusal = InvalidReleaseError(f"column {column} is of reports and can be asked only as {form}")
+    refusal = InvalidReleaseError(f"column {column} is of reports and can be queried only as {form}")
     if select.args.get("where") is not None or scope.lookups:
         raise refusal
     if not all(isinstance(item.node, exp.Column) or is_row_count(item) for item in items):
@@ -233,7 +233,7 @@ def narrow_columns(where: Node, read: ExpressionReader) -> Mapping[str, Interval
     for name, declared, bounds in _find_bounds(where, read):
         left = found.get(name, declared) & bounds
         if left is None:
-            raise InvalidReleaseError(f"WHERE must be possible: column {name} is never within what is asked of it")
+            raise InvalidReleaseError(f"WHERE must be possible: column {name} never meets its conditions")
         if left.lower < left.upper:
             found[name] = left
     return found

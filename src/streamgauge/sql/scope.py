@@ -101,7 +101,7 @@ class Scope:
         """
         if column.report is not None and not self.allow_reports:
             form = f"SELECT {column.name}, COUNT(*) FROM {self.stream.name} GROUP BY {column.name}"
-            raise InvalidReleaseError(f"column {column.name} is of reports and can be asked only as {form}")
+            raise InvalidReleaseError(f"column {column.name} is of reports and can be queried only as {form}")
 
 
 def build_stream_column(column: Column) -> Expression:

@@ -50,7 +50,7 @@ def build_distinct_part(group: AggregateGroup, settings: PartSettings, stream: S
         rule = (
             f"COUNT(DISTINCT column) must be of the users' column, with unit = {{ user = ... }}, {PAN_PRIVATE_CLAUSE}"
         )
-        raise InvalidReleaseError(f"{rule}, got {codes.column}: whoever came in an open tick would be remembered")
+        raise InvalidReleaseError(f"{rule}, got {codes.column}: users of an open tick would be remembered")
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise InvalidReleaseError(f"{rule}, got {codes.column}: one user may bring in any number of others")

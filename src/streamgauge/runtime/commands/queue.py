@@ -160,6 +160,7 @@ class CommandQueue:
     on_idle: Callable[[], None] = ignore  # called when the run begins to wait for commands
     on_failure: Callable[[Exception], None] = ignore  # gets failures that clients learn nothing of
     find_finished: Callable[[], Collection[str]] | None = None  # ended releases whose last tick readers see
+    max_batch: int = MAX_BATCH_COMMANDS
     _pending: deque[Command] = field(default_factory=deque)
     _condition: Condition = field(default_factory=Condition)
     _is_closed: bool = False
@@ -184,13 +185,13 @@ class CommandQueue:
         return command.outcome
 
     def take_due(self) -> list[Command]:
-        """Return the oldest due commands that are applied at one time, at most MAX_BATCH_COMMANDS."""
+        """Return the oldest due commands that are applied at one time, at most `max_batch`."""
         with self._condition:
             first = self._find_first_start()
             if first is None or first > self.now():
                 return []
             together = [each for each in self._pending if self._find_start(each) == first]
-            taken = sorted(together, key=lambda each: ORDER.index(type(each)))[:MAX_BATCH_COMMANDS]
+            taken = sorted(together, key=lambda each: ORDER.index(type(each)))[: self.max_batch]
             self._pending = deque(each for each in self._pending if each not in taken)
             return taken
 
