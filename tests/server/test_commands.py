@@ -3,6 +3,7 @@
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.privacy import PrivacyError
 from streamgauge.runtime.commands.queue import (
     MAX_BATCH_COMMANDS,
+    MAX_BATCH_VALUES,
     AddRelease,
     AnnounceIntrusion,
     CatchingUpError,
@@ -68,12 +70,20 @@ def test_ends_precede_releases_which_precede_intrusions() -> None:
     assert queue.take_due() == [*ends, *adds, intrusion]
 
 
-def test_batch_has_a_bounded_number_of_commands_ends_first() -> None:
-    adds, end = [add(str(number)) for number in range(2 * MAX_BATCH_COMMANDS)], EndRelease("last")
-    queue = build_queue(*adds, end)
-    batches = [queue.take_due() for _ in range(4)]
-    assert [len(batch) for batch in batches] == [MAX_BATCH_COMMANDS, MAX_BATCH_COMMANDS, 1, 0]
-    assert [command for batch in batches for command in batch] == [end, *adds]
+def test_batch_has_all_ends_first_and_a_bounded_number_of_others() -> None:
+    adds = [add(str(number)) for number in range(2 * MAX_BATCH_COMMANDS)]
+    ends = [EndRelease(str(number)) for number in range(3 * MAX_BATCH_COMMANDS)]
+    queue = build_queue(*adds, *ends)
+    batches = [queue.take_due() for _ in range(3)]
+    assert [len(batch) for batch in batches] == [len(ends) + MAX_BATCH_COMMANDS, MAX_BATCH_COMMANDS, 0]
+    assert [command for batch in batches for command in batch] == [*ends, *adds]
+
+
+def test_batch_has_a_bounded_number_of_values() -> None:
+    plans: Any = [SimpleNamespace(parts=[SimpleNamespace(value_count=MAX_BATCH_VALUES // n)]) for n in (1, 2, 2, 4, 1)]
+    wide = [AddRelease(add("a").release, plan) for plan in plans]
+    queue = build_queue(*wide)
+    assert [queue.take_due() for _ in range(4)] == [wide[:1], wide[1:3], wide[3:4], wide[4:]]
 
 
 def test_command_waits_for_its_time_and_is_not_joined_by_later_ones() -> None:
@@ -112,13 +122,15 @@ def test_due_ticks_are_limited_by_waiting_ends_alone() -> None:
     now = [3]
     queue = CommandQueue(CommandSchedule(0, 10), lambda: now[0])
     queue.submit(add("a"))
-    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 99
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 99
+    queue.submit(EndRelease("unknown"))
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 99
     queue.submit(EndRelease("b"))
-    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 20  # the reply time
-    assert queue.limit_due_tick(lambda: 7, lambda moment: moment) == 7
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 20  # the reply time
+    assert queue.limit_due_tick(lambda: 7, lambda moment: moment, {"b"}) == 7
     now[0] = 10
     queue.take_due()
-    assert queue.limit_due_tick(lambda: 99, lambda moment: moment) == 99
+    assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 99
 
 
 @pytest.mark.parametrize("act", ["submit", "close", "stop"])

@@ -134,7 +134,7 @@ def test_twin_that_ends_when_applied_reveals_the_duration(tmp_path: Path) -> Non
 class HastyQueue(CommandQueue):
     """A twin that closes all ticks that are due."""
 
-    def limit_due_tick(self, due: Any, last: Any) -> int:
+    def limit_due_tick(self, due: Any, last: Any, endable: Any) -> int:
         return int(due())
 
 

@@ -71,6 +71,7 @@ def submit_to_dying(
     monkeypatch.setattr(Store, "close", watch_close)
     file, clock = file_of(folder), stepped(1)
     with running(file, clock, kind=kind, tuning=IMMEDIATE, **settings) as runner:
+        runner.command_queue.max_batch = 1
         with runner.pause_commands():
             found = [runner.submit_release(requested(file, "a"))]
             clock.to(2)

@@ -407,12 +407,12 @@ def test_shares_of_records_continue_over_commands_until_the_end(tmp_path: Path) 
             runner.inbox.put(str(number), line).done.result()
             runner.submit_release(requested(file, f"more{number}")).result()
         shares = runner.shares
-    assert shares is not None
-    time, column, value = shares.shares()
-    assert shares.shares() == {time: "100 %", column: "100 %", value: "50 %"}
+    time, column, value = shares
+    assert shares == {time: "100 %", column: "100 %", value: "50 %"}
     assert [line.partition(" record")[0] for line in details] == ["of 1", "warning: none of 1", "of 2"]
 
 
 def test_a_pan_private_runner_has_no_shares(tmp_path: Path) -> None:
     private = {"source": "http", "pan_private": True, "allowed_lateness": "0s", "allowed_earliness": "0s"}
-    assert Runner(file_of(tmp_path, **private)).shares is None
+    with running(file_of(tmp_path, **private)) as runner:
+        assert runner.shares == {}

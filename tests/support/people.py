@@ -69,7 +69,7 @@ class Prompt(Inbox):
 class Still:
     """A run that does nothing by itself: what the server asks of a runner, under the tests' hands."""
 
-    demo, error, failure, shares = False, "", None, None
+    demo, error, failure, shares = False, "", None, dict[str, str]()
 
     def __init__(
         self, file: PipelineFile, inbox: Inbox | None = None, now: int = 2 * 10**15, tuning: Tuning = DEFAULT_TUNING

@@ -47,7 +47,7 @@ def run_files(session: RunSession, source: BatchSource) -> Generator[list[TickRe
 
     with suppress(StopRequestedError):
         while True:
-            session.apply_commands(check_source)
+            session.apply_commands(check_source)  # no engine is open between two scans
             if cohorts := order_cohorts(session):
                 yield from _publish_cohort(session, source, cohorts[0], check_source)
             if session.options.stop.is_set() or not (group_cohorts(session.runs) or session.wait_for_commands()):
@@ -61,8 +61,8 @@ def _publish_cohort(
     batches = session.options.find_class(Batches)(session, runs)
     with batches.open_engine() as engine:
         first, last = runs[0].next_tick, max(run.last_tick or 0 for run in runs)
-        if session.options.shares is not None:
-            session.options.shares.restart()
+        if session.shares is not None:
+            session.shares.restart()
         for answer in engine.scan_ranges(source.ranges, first, last, session.options.stop):
             session.options.step("block_read")
             batches.add_counts(answer)

@@ -62,7 +62,7 @@ class Progress:
 
 
 class RecordShares:
-    """Counts of records so far, over all runs of one process."""
+    """Counts of records of one run so far."""
 
     def __init__(self, stream: Stream, tell: Callable[[str], None]) -> None:
         self._time = f"a readable time inside the stream ({stream.time})"
@@ -153,7 +153,6 @@ class Options:
     on_progress: Callable[[Progress], None] = ignore_progress
     note: Callable[[str], None] = ignore_progress  # the curator's log
     diagnose: Callable[[str], None] = ignore_progress  # private lines: to a terminal, or else to the curator's log
-    shares: RecordShares | None = None  # shared by the runs of a process; without it a run counts its own
     step: StepHook = ignore_step
     standard_input: int = 0  # the file descriptor
     end_releases: tuple[str, ...] = ()  # ad hoc releases that end at this start

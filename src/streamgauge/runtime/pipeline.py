@@ -142,7 +142,7 @@ class Pipeline:
         Raises:
             StopRequestedError: if the run is stopped before it is open.
         """
-        from streamgauge.runtime.options import Options, RecordShares
+        from streamgauge.runtime.options import Options
 
         chosen = replace(options or Options(), **settings)
         resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
@@ -152,10 +152,6 @@ class Pipeline:
         with ExitStack() as stack:
             if chosen.commands is not None:
                 stack.callback(chosen.commands.close)  # commands that no run takes are rejected
-            if chosen.shares is None and not stream.pan_private:  # this run counts the shares of records itself
-                own = RecordShares(stream, chosen.diagnose)
-                stack.callback(own.report)
-                chosen = replace(chosen, shares=own)
             yield self._open(chosen, source, stack)
 
     def _open(self, options: "Options", source: StreamingSource | None, stack: ExitStack) -> OpenRun:

@@ -8,7 +8,7 @@ from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.release import Releases, TickRelease
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.publisher import build_schemas
-from streamgauge.runtime.ticks import OPENED_MARK
+from streamgauge.runtime.ticks import find_opened_tick
 from streamgauge.store.drivers import open_reader
 from streamgauge.store.errors import StoreNotFoundError
 from streamgauge.store.reader import LedgerEntry, StoreReader
@@ -35,7 +35,7 @@ def read_opened_tick(file: PipelineFile) -> int:
 
     0 before the first run.
     """
-    return _read(file, lambda reader: max(reader.tick, int(reader.marks().get(OPENED_MARK, b"0"))), 0)
+    return _read(file, find_opened_tick, 0)
 
 
 def read_tick(file: PipelineFile) -> int:

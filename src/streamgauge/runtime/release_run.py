@@ -298,7 +298,7 @@ class Batches:
 
     def open_engine(self) -> Engine:
         """Open an engine that answers all measures."""
-        options, counts = self.session.options, self.session.options.shares is not None
+        options, counts = self.session.options, self.session.shares is not None
         measures, secret = list(self.measures.values()), self.session.secret
         return open_engine(self.session.file, measures, secret, memory=options.memory, count_columns=counts)
 
@@ -337,8 +337,8 @@ class Batches:
 
     def add_counts(self, answer: Pass) -> None:
         """Add the counts of the engine, for the curator."""
-        if self.session.options.shares is not None:
-            self.session.options.shares.add(answer)
+        if self.session.shares is not None:
+            self.session.shares.add(answer)
         for rule, number in answer.counts.items():
             if rule == "records":
                 self.events += number

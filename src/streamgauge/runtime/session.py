@@ -1,4 +1,4 @@
-"""Start of a run: lock, key, store, edits, charges, sinks.
+"""An open run, and its start: lock, key, store, edits, charges, sinks.
 
 Everything that can be refused is refused here, before any charge. The reasons are in the declarations or in the store,
 never in the data. Charges are committed before any noise is drawn. Releases are built before their charge is
@@ -24,17 +24,17 @@ from streamgauge.runtime.adhoc.releases import (
     min_last_tick,
     plan_ended_release,
 )
-from streamgauge.runtime.commands.apply import CommandRunner, keep_measures
+from streamgauge.runtime.commands.apply import ChangeMeasures, apply_due_commands
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
 from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
-from streamgauge.runtime.options import Options
+from streamgauge.runtime.options import Options, RecordShares
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
 from streamgauge.runtime.publisher import Publisher, build_schemas
 from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals, state_name
 from streamgauge.runtime.resources import acquire_lock, open_publisher
 from streamgauge.runtime.rollback import find_rollback
-from streamgauge.runtime.ticks import OPENED_MARK, ReleaseSpans, closed_tick
+from streamgauge.runtime.ticks import OPENED_MARK, ReleaseSpans, closed_tick, find_opened_tick
 from streamgauge.store.encryption import SECRET_PART, overwrite
 from streamgauge.store.store import LedgerEntry
 
@@ -63,8 +63,9 @@ class RunSession:
 
     def __post_init__(self) -> None:
         self.spans = self._find_spans()  # tick ranges of the releases, for any thread
-        queue = self.options.commands
-        self.commands = None if queue is None else CommandRunner(self, queue)
+        self.endable_releases = frozenset[str]()  # open ad hoc releases
+        stream = self.file.stream
+        self.shares = None if stream.pan_private else RecordShares(stream, self.options.diagnose)
 
     def _find_spans(self) -> ReleaseSpans:
         """Return the tick ranges of the releases, by their plans.
@@ -80,35 +81,38 @@ class RunSession:
         self.ledger_log, self.spans = ledger_log, self._find_spans()
         entries = ledger_log.latest_releases()
         adhoc = frozenset(name for name, entry in entries.items() if entry.requested_by is not None)
+        self.endable_releases = frozenset(name for name in adhoc if entries[name].end_tick is None)
         new = [entry for entry in ledger_log.ledger_entries if entry.body.get("release") not in self.publisher.schemas]
         self.publisher.schemas |= build_schemas(new, describe_contributions(self.file.stream))
         for cursor in self.publisher.sink_cursors:
             cursor.adhoc_releases = adhoc
 
+    @property
+    def opened_tick(self) -> int:
+        """Last tick that an event may have been counted in, by the store."""
+        return find_opened_tick(self.publisher.store)
+
     def build_opened_marks(self, opened_tick: int) -> dict[str, bytes]:
         """Return the mark of the last tick that an event may have been counted in."""
         return {OPENED_MARK: str(opened_tick).encode()} if self.file.stream.mode == "streaming" else {}
 
-    def apply_commands(self, check_source: Callable[[], None] = keep_measures) -> None:
-        """Apply the due commands of a run whose engine reads none of their releases.
-
-        No release is added if `check_source` fails.
-        """
-        if self.commands is not None:
-            self.commands.apply_due(change_measures=check_source)
+    def apply_commands(self, change_measures: ChangeMeasures, opened_tick: int = 0) -> bool:
+        """Apply the due commands; return whether there were any. No release is added if `change_measures` fails."""
+        queue = self.options.commands
+        return queue is not None and apply_due_commands(self, queue, opened_tick, change_measures)
 
     def wait_for_commands(self) -> bool:
         """Wait until commands are due; return False if none can come."""
-        if self.commands is None:
+        queue = self.options.commands
+        if queue is None:
             return False
-        queue = self.commands.queue
         if not queue.has_due():
             queue.on_idle()
         return queue.wait(self.options.stop)
 
     def warn_of_header(self, header: Sequence[str] | None) -> None:
         """Warn the curator if a file after the charge lacks a declared column."""
-        if header is None or self.options.shares is None:
+        if header is None or self.shares is None:
             return
         stream = self.file.stream
         refusal = find_refusal(stream, SourceSchema.from_header(f"a file of {stream.source}", header))
@@ -126,14 +130,13 @@ class RunSession:
         self.state[SECRET_PART] = secret
 
     def close(self) -> None:
-        """Overwrite the state of the runs with pan_private = true.
-
-        The next runs are loaded from the store.
-        """
+        """Overwrite the state of the runs with pan_private = true. Report the shares of records."""
         for run in self.runs:
             run.forget()
         if self.file.stream.pan_private:
             overwrite(self.state)
+        if self.shares is not None:
+            self.shares.report()
 
     @property
     def fingerprint(self) -> bytes | None:
@@ -288,12 +291,7 @@ class SessionBuilder:
         """
         if self.file.stream.mode == "batch":
             return 1
-        return max(self.newest_tick, self.ledger_log.last_end_tick) + 1
-
-    @property
-    def newest_tick(self) -> int:
-        """Last tick that an event may have been counted in."""
-        return max(self.store.tick, int(self.store.marks().get(OPENED_MARK, b"0")))
+        return max(find_opened_tick(self.store), self.ledger_log.last_end_tick) + 1
 
     @property
     def has_changed_source(self) -> bool:
@@ -343,9 +341,10 @@ class SessionBuilder:
     def end_release(self, name: str) -> LedgerEntry:
         """End a release at the tick that the clock gives, or at once if it cannot run on."""
         released, entry, stream = self.store.last_released(name), self.ledger_log.releases[name], self.file.stream
+        opened = find_opened_tick(self.store)
         if not self.draining_releases.can_drain(entry):
-            return self.ledger_log.end(name, min_last_tick(stream, entry, released, self.newest_tick))
-        last = max(released, compute_last_tick(stream, entry, self.start_time, released, self.newest_tick))
+            return self.ledger_log.end(name, min_last_tick(stream, entry, released, opened))
+        last = max(released, compute_last_tick(stream, entry, self.start_time, released, opened))
         return self.ledger_log.end(name, last, is_draining=True)
 
     def _stop_draining(self) -> list[LedgerEntry]:

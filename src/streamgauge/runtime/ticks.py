@@ -13,11 +13,19 @@ columns that the first release reads.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from streamgauge.config.settings import Stream
 
+if TYPE_CHECKING:
+    from streamgauge.store.reader import StoreReader
+
 OPENED_MARK = "open_tick"  # mark in the store: last tick that an event may have been counted in, by the clock alone
+
+
+def find_opened_tick(store: "StoreReader") -> int:
+    """Return the last tick that an event may have been counted in, by a store."""
+    return max(store.tick, int(store.marks().get(OPENED_MARK, b"0")))
 
 
 def newest_tick(stream: Stream, now: int) -> int:

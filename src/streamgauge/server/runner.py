@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from threading import Event as Flag
 from threading import Thread
@@ -45,10 +44,9 @@ from streamgauge.runtime.commands.queue import (
 )
 from streamgauge.runtime.intrusion.intrude import IntrusionExport
 from streamgauge.runtime.ledger.log import LedgerLog
-from streamgauge.runtime.options import Options, Progress, RecordShares, ignore_progress
+from streamgauge.runtime.options import Options, Progress, ignore_progress
 from streamgauge.runtime.pipeline import OpenRun, Pipeline
 from streamgauge.runtime.ticks import ReleaseSpans
-from streamgauge.server.publishing.commit_listener import CommitListener
 from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
 from streamgauge.server.publishing.reader import FinishedReleases, ReaderPool, build_ledger_cache
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
@@ -92,7 +90,7 @@ class Runner:
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records dropped by routes, before the run read them
         self.delayed_entries: dict[int, int] = {}  # by index: publish times later than the time of an entry
-        self.shares = None if file.stream.pan_private else RecordShares(file.stream, self.options.diagnose)
+        self._entry_count = 0  # ledger entries that are scheduled for publication
         self._on_progress, self._on_failure = on_progress, on_failure
         self._run: OpenRun | None = None
         self._opened: Future[None] = Future()
@@ -101,6 +99,7 @@ class Runner:
         self.command_queue = CommandQueue(
             CommandSchedule(file.stream.start, file.server.publish_delay, tuning.align_commands),
             self.now,
+            on_commit=self._schedule_commands,
             on_idle=self._pause,
             on_failure=on_failure,
             find_finished=self.find_finished,
@@ -125,6 +124,12 @@ class Runner:
     def spans(self) -> ReleaseSpans:
         """Tick ranges of the releases."""
         return ReleaseSpans() if self._run is None else self._run.session.spans
+
+    @property
+    def shares(self) -> dict[str, str]:
+        """Shares of the records that have each item; empty if they are not counted."""
+        counted = None if self._run is None else self._run.session.shares
+        return {} if counted is None else counted.shares()
 
     @property
     def is_alive(self) -> bool:
@@ -157,8 +162,6 @@ class Runner:
         self.disconnect_readers()
         if self.is_alive:
             self._thread.join()
-        if self.shares is not None:
-            self.shares.report()
         if self.inbox is not None:
             self.inbox.close()
         self.publisher.stop()
@@ -235,21 +238,29 @@ class Runner:
                 self._opened.set_exception(self.failure or RunStoppingError())
 
     def _run_pipeline(self, run: OpenRun) -> None:
-        with CommitListener(self.file, self.publisher, self.delayed_entries) as commits:
-            self.command_queue.on_commit = partial(self._on_commands, commits)
-            self._run = run
-            self.event_buffer.set_state("running")
-            self._opened.set_result(None)
-            for released in run.ticks:
-                commits.on_commit(released)
+        """Publish the charges of the start at once, since they precede all reads, and ticks by the clock."""
+        store, self._run = run.session.publisher.store, run
+        self._entry_count = len(run.session.ledger_log.ledger_entries)
+        self.publisher.publish_initial(store.number)
+        self.event_buffer.set_state("running")
+        self._opened.set_result(None)
+        for released in run.ticks:
+            # ticks of a batch source closed before the first read
+            ends = [each.end for each in released] if self.file.stream.mode == "streaming" else []
+            closed = max(ends, default=0) + self.file.stream.allowed_lateness
+            self.publisher.add_commit(store.number, closed=closed)
         self._clear_catch_up()
         if not self._stop.is_set():
             self._pause()
 
-    def _on_commands(self, commits: CommitListener, started_at: int) -> None:
-        commits.on_commands(started_at)
-        if self.state == "ended":
-            self.event_buffer.set_state("running")
+    def _schedule_commands(self, started_at: int, visible_at: int) -> None:
+        """Schedule the commit of commands that were applied at a time. A late commit is visible later than foreseen."""
+        assert self._run is not None  # it has applied them
+        session, before = self._run.session, self._entry_count
+        leaves = self.publisher.add_commit(session.publisher.store.number, closed=started_at)
+        self._entry_count = len(session.ledger_log.ledger_entries)
+        if visible_at < leaves:
+            self.delayed_entries |= dict.fromkeys(range(before, self._entry_count), leaves)
 
     def _pause(self) -> None:
         """Show readers that nothing more is published once they have seen the last commit."""
@@ -264,13 +275,7 @@ class Runner:
             self.progress = replace(self.progress, catch_up_tick=None)
 
     def _build_options(self) -> Options:
-        return replace(
-            self.options,
-            stop=self._stop,
-            commands=self.command_queue,
-            on_progress=self.report_progress,
-            shares=self.shares,
-        )
+        return replace(self.options, stop=self._stop, commands=self.command_queue, on_progress=self.report_progress)
 
     def report_progress(self, progress: Progress) -> None:
         self.progress = replace(progress, dropped={**progress.dropped, **self.dropped})

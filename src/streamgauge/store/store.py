@@ -34,6 +34,7 @@ from streamgauge.interfaces import (
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.store.encryption import (
+    SECRET_PART,
     DecryptionError,
     PartKeys,
     SealingKey,
@@ -199,6 +200,8 @@ class Store(StoreReader):
         """
         if self.is_sealed and not state:
             return self._commit_marks(marks, tick, released, acts)
+        if self.is_sealed and state.get(SECRET_PART) is None:
+            raise ValueError(f"state must be given whole to a store that is sealed, got none of {SECRET_PART}")
         texts = [act.text() for act in acts]
         after = self._head.advance(tick, released, texts, entered=entered)
         self._commit(self._key, after, released, texts, state=state, marks=marks)

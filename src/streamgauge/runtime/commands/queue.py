@@ -2,7 +2,7 @@
 
     queue = CommandQueue()
     added = queue.submit(AddRelease(requested))       from any thread
-    pipeline.run(commands=queue)                      takes it between two ticks
+    pipeline.run(commands=queue)                      takes them between two ticks
     added.result()                                    None, or raises CommandRefusedError
 
 With a schedule, all commands between two multiples of its interval are applied at the later one. Their replies leave a
@@ -16,14 +16,15 @@ Privacy
     takes longer than the interval. Then the replies leave at a later multiple.
 
     No tick after the last one of a release that waits for its end closes before that end is applied
-    (`limit_due_tick`). So its last tick follows from the time of the request.
+    (`limit_due_tick`). So its last tick follows from the time of the request. All due ends are applied together, so
+    they delay a tick by one round at most.
 
     Clients get refusals that follow from declarations, the ledger and the clock. Of any other failure, which may depend
     on the source, a sink or the store, clients learn only that it happened. The curator gets its text.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Container
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,7 +36,8 @@ from streamgauge.clock import MICROSECONDS_PER_SECOND, SystemClock
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.runtime.adhoc.releases import AdHocRelease
 
-MAX_BATCH_COMMANDS = 16  # commands of one commit: a due tick closes before the next ones
+MAX_BATCH_COMMANDS = 16  # new releases and intrusions of one commit: a due tick closes before the next ones
+MAX_BATCH_VALUES = 20_000  # values of a tick of the new releases of one commit, unless the first has more
 IDLE_POLL_SECONDS = 0.25
 
 
@@ -102,15 +104,17 @@ class AddRelease(Command):
     release: AdHocRelease
     plan: ReleasePlan | None = None  # without one, the run plans it
 
+    @property
+    def size(self) -> int:
+        """Number of values of one tick; 0 without a plan."""
+        return 0 if self.plan is None else sum(part.value_count for part in self.plan.parts)
+
 
 @dataclass(eq=False)
 class AnnounceIntrusion(Command):
     """Export the pan-private state to a new folder. The result is an `IntrusionExport`."""
 
     folder: Path
-
-
-ORDER = (EndRelease, AddRelease, AnnounceIntrusion)  # in one commit: ends free budget
 
 
 def next_multiple(start: int, interval: int, moment: int) -> int:
@@ -143,6 +147,11 @@ class CommandSchedule:
         return next_multiple(self.start, self.interval, moment)
 
 
+def _sort_key(command: Command) -> bool:
+    """Return the key that puts intrusions after new releases."""
+    return isinstance(command, AnnounceIntrusion)
+
+
 def ignore(*arguments: object) -> None:
     """Do nothing."""
 
@@ -156,13 +165,13 @@ class CommandQueue:
 
     schedule: CommandSchedule = CommandSchedule()
     now: Callable[[], int] = field(default_factory=lambda: SystemClock().now)
-    on_commit: Callable[[int], None] = ignore  # gets the start time of commands after their commit
+    on_commit: Callable[[int, int], None] = ignore  # gets the times of commands after a commit: start, visible
     on_idle: Callable[[], None] = ignore  # called when the run begins to wait for commands
     on_failure: Callable[[Exception], None] = ignore  # gets failures that clients learn nothing of
     find_finished: Callable[[], Collection[str]] | None = None  # ended releases whose last tick readers see
     max_batch: int = MAX_BATCH_COMMANDS
     _pending: deque[Command] = field(default_factory=deque)
-    _condition: Condition = field(default_factory=Condition)
+    _condition: Condition = field(default_factory=Condition)  # reentrant
     _is_closed: bool = False
 
     @property
@@ -185,37 +194,41 @@ class CommandQueue:
         return command.outcome
 
     def take_due(self) -> list[Command]:
-        """Return the oldest due commands that are applied at one time, at most `max_batch`."""
+        """Return the due commands in the order of their application: all ends, and a bounded number of others."""
         with self._condition:
-            first = self._find_first_start()
-            if first is None or first > self.now():
-                return []
-            together = [each for each in self._pending if self._find_start(each) == first]
-            taken = sorted(together, key=lambda each: ORDER.index(type(each)))[: self.max_batch]
+            due = [each for each in self._pending if self._find_start(each) <= self.now()]
+            found: list[Command] = [each for each in due if isinstance(each, EndRelease)]
+            others, size = sorted((each for each in due if not isinstance(each, EndRelease)), key=_sort_key), 0
+            for count, each in enumerate(others):
+                size += each.size if isinstance(each, AddRelease) else 0
+                if count == self.max_batch or (count and size > MAX_BATCH_VALUES):
+                    break
+                found.append(each)
+            taken = set(found)
             self._pending = deque(each for each in self._pending if each not in taken)
-            return taken
+            return found
 
     def has_due(self) -> bool:
         """Return whether a command is due by now."""
-        first = self._find_first_start()
-        return first is not None and first <= self.now()
+        with self._condition:
+            return self._find_wait_microseconds() == 0
 
-    def limit_due_tick(self, due: Callable[[], int], last: Callable[[int], int]) -> int:
-        """Return the last due tick, at most the last tick of a release that waits for its end.
+    def limit_due_tick(self, due: Callable[[], int], last: Callable[[int], int], endable: Container[str]) -> int:
+        """Return the last due tick, at most the last tick of an `endable` release that waits for its end.
 
         One lock covers both. So a tick that is due before a request to end a release is not after its last tick.
         """
         with self._condition:
-            ends = [each.requested_at for each in self._pending if isinstance(each, EndRelease)]
-            return min([due(), *(last(self.schedule.find_reply_time(moment)) for moment in ends)])
+            ends = [each for each in self._pending if isinstance(each, EndRelease) and each.name in endable]
+            return min([due(), *(last(self.schedule.find_reply_time(each.requested_at)) for each in ends)])
 
     def wait(self, stop: Flag) -> bool:
         """Wait until a command is due; return False once the queue is closed or a stop is requested."""
         with self._condition:
             while not (self._is_closed or stop.is_set() or self.has_due()):
-                first = self._find_first_start()
-                left = IDLE_POLL_SECONDS if first is None else (first - self.now()) / MICROSECONDS_PER_SECOND
-                self._condition.wait(max(0.0, min(left, IDLE_POLL_SECONDS)))
+                left = self._find_wait_microseconds()
+                seconds = IDLE_POLL_SECONDS if left is None else left / MICROSECONDS_PER_SECOND
+                self._condition.wait(min(seconds, IDLE_POLL_SECONDS))
             return not (self._is_closed or stop.is_set())
 
     def reject_pending(self, failure: Exception) -> None:
@@ -234,6 +247,7 @@ class CommandQueue:
     def _find_start(self, command: Command) -> int:
         return self.schedule.find_start_time(command.requested_at)
 
-    def _find_first_start(self) -> int | None:
-        pending = self._pending
-        return self._find_start(pending[0]) if pending else None
+    def _find_wait_microseconds(self) -> int | None:
+        """Return the time until a command is due; None if none waits."""
+        starts = map(self._find_start, self._pending)
+        return max(0, min(starts) - self.now()) if self._pending else None

@@ -251,8 +251,9 @@ def announce_intrusion(session: "RunSession", to: Path, time: int, progress: Int
         raise IntrusionError(f"{file.path.name}: {NO_ACTIVE_RELEASE_TEXT}")
     if IntrusionCount.from_ledger_log(ledger_log, file.stream, session.publisher.store.tick).remaining == 0:
         raise build_no_intrusion_error(file)
-    other = {SECRET_PART: session.secret}
-    intrusion = Intrusion(file, session.publisher, ledger_log, runs, other, time=time, step=session.options.step)
+    secret = {SECRET_PART: session.secret}  # the store is sealed, so a commit needs all parts
+    publisher, step = session.publisher, session.options.step
+    intrusion = Intrusion(file, publisher, ledger_log, runs, secret, time=time, step=step, also=secret)
     return intrusion.export(to, progress)
 
 

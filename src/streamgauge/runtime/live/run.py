@@ -62,12 +62,12 @@ def run_live(session: RunSession, source: StreamingSource) -> Generator[list[Tic
     Ends when all releases are finished, standard input ends, or a stop is requested. With a queue of commands it waits
     for more.
     """
-    if not session.runs and session.commands is not None:
+    if not session.runs and session.options.commands is not None:
         source.pause()
     while not session.runs:
         if not session.wait_for_commands():
             return
-        session.apply_commands()
+        session.apply_commands(lambda: None)  # there is no engine yet
     yield from session.options.find_class(LiveRun)(session, source).ticks()
 
 
@@ -120,14 +120,9 @@ class LiveRun:
                 continue
             self._reset_engine()
             self.memory.end_round()
-            if not (self._apply_commands() or self.is_closing or self._is_finished()):
+            applied = self.session.apply_commands(self._change_measures, self.newest_tick)
+            if not (applied or self.is_closing or self._is_finished()):
                 self.clock.sleep(WAITER_POLL_MICROSECONDS if self.source.has_waiters else POLL_MICROSECONDS)
-
-    def _apply_commands(self) -> bool:
-        """Apply the due commands; return whether there were any."""
-        if self.session.commands is None:
-            return False
-        return self.session.commands.apply_due(self.newest_tick, self._change_measures)
 
     def _change_measures(self) -> None:
         """Adapt the engine, then the open ticks, to the releases of the run."""
@@ -135,15 +130,18 @@ class LiveRun:
         self.memory.change_measures()
 
     def _wait_for_commands(self) -> bool:
-        """Wait until commands leave something to publish; return False if none can come. Nothing is read meanwhile."""
-        if self.session.commands is None:
-            return False
-        self.source.pause()
+        """Wait until commands leave something to publish; return False if none can come. Nothing is read meanwhile.
+
+        The source resumes before commands are applied. So a source that cannot resume fails the run before a charge.
+        """
         while self._is_finished():
+            if self.session.options.commands is None:
+                return False
+            self.source.pause()
             if not self.session.wait_for_commands():
                 return False
-            self._apply_commands()
-        self.source.resume(None if self.memory.is_forgetful else self.source.position())
+            self.source.resume(None if self.memory.is_forgetful else self.source.position())
+            self.session.apply_commands(self._change_measures, self.newest_tick)
         return True
 
     def _reset_engine(self) -> None:
@@ -166,11 +164,11 @@ class LiveRun:
 
         It is at most the last tick of a release that is to end.
         """
-        stream, commands = self.stream, self.session.commands
-        if commands is None:
+        stream, queue, endable = self.stream, self.session.options.commands, self.session.endable_releases
+        if queue is None:
             return max(self.closed_tick, closed_tick(stream, self.clock.now()))
-        due = commands.queue.limit_due_tick(
-            lambda: closed_tick(stream, self.clock.now()), lambda moment: closed_tick(stream, moment)
+        due = queue.limit_due_tick(
+            lambda: closed_tick(stream, self.clock.now()), lambda moment: closed_tick(stream, moment), endable
         )
         return max(self.closed_tick, due)
 

@@ -238,6 +238,7 @@ class PublishThread:
             file.stream.start, file.server.publish_delay, event_buffer.tuning.align_commands
         )
         self._wakeup, self._is_stopped, self.publish_lock = Flag(), False, Lock()
+        self._state_lock = Lock()
         self.last_commit = 0
         self.final_commit: int | None = None  # the last entry of a run that is over
         self._thread = Thread(target=self._run, name="streamgauge publisher", daemon=True)
@@ -256,8 +257,11 @@ class PublishThread:
         self._thread.start()
 
     def add_commit(self, entry: int, *, closed: int = 0) -> int:
-        """Schedule a commit made by now; return its publish time."""
-        self.last_commit, self.final_commit = entry, None
+        """Schedule a commit made by now; return its publish time. A run that has ended is running again."""
+        with self._state_lock:
+            self.last_commit, self.final_commit = entry, None
+            if self.event_buffer.state == "ended":
+                self.event_buffer.set_state("running")
         leaves = self.schedule.add(entry, committed=self.now(), closed=closed)
         self._wakeup.set()
         return leaves
@@ -284,9 +288,10 @@ class PublishThread:
             self._publish()
         with suppress(StoreNotFoundError):
             self.event_buffer.encode_events()
-        if self.final_commit is not None and self.final_commit <= self.event_buffer.streamed.commit_number:
-            self.final_commit = None
-            self.event_buffer.set_state("ended")
+        with self._state_lock:
+            if self.final_commit is not None and self.final_commit <= self.event_buffer.streamed.commit_number:
+                self.final_commit = None
+                self.event_buffer.set_state("ended")
 
     def refresh(self) -> None:
         """Publish what is due without encoding. Skip it if another thread does so already."""

@@ -101,7 +101,8 @@ class AdHocRoutes:
         try:
             await self.run_command(person, self.runner.submit_release, requested, plan)
         except HttpError:
-            if known := find_same_request(self.runner.file, requested, await self._load_ledger()):
+            ledger_log = await self._load_ledger()
+            if known := await self._run_in_thread(find_same_request, self.runner.file, requested, ledger_log):
                 return known
             raise
         first = self._find_first_tick()

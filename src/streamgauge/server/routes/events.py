@@ -255,8 +255,8 @@ class EventRoutes:
             return JSONResponse({"records": None, "drops": None, "shares": None, "reason": UNCOUNTED_TEXT})
         progress = self.runner.progress
         records = 0 if progress is None else progress.events
-        shares = {} if self.runner.shares is None else self.runner.shares.shares()
-        return JSONResponse({"records": records, "drops": count_dropped(self.runner), "shares": shares})
+        counts = {"records": records, "drops": count_dropped(self.runner), "shares": self.runner.shares}
+        return JSONResponse(counts)
 
     async def read_metrics(self, request: Request) -> Response:
         return Response(self.metrics.render(), media_type=PROMETHEUS_TYPE)
