@@ -107,7 +107,11 @@ def test_twin_that_commits_registers_without_that_key_is_refused(
 ) -> None:
     """A sealed store deletes all parts that it is not given. So it refuses a state without the key."""
     made, whole = counts(tmp_path), intrude.Intrusion
-    monkeypatch.setattr(intrude, "Intrusion", whole)
+
+    def build_intrusion(*each: Any, **more: Any) -> intrude.Intrusion:
+        return whole(*each, **{**more, "also": {}})
+
+    monkeypatch.setattr(intrude, "Intrusion", build_intrusion)
     run_private(made, 0, 13)
     with pytest.raises(ValueError, match="state must be given whole to a store that is sealed, got none of secret"):
         run_private(made, 13, 33, AnnounceIntrusion(tmp_path / "court"))

@@ -244,7 +244,7 @@ def drawn_by_a_broken_commit(folder, key, monkeypatch, place, *, shut):
     if place == "half of the parts":
         monkeypatch.setattr(sealed, "seal", lambda *given, seal=sealed.seal: broken() if drawn[1:] else seal(*given))
     with pytest.raises(BrokenError):
-        store.commit(tick=2, state={"run": plain(2), "more": plain(2, "more")})
+        store.commit(tick=2, state={"run": plain(2), "more": plain(2, "more"), "other": None})
     return drawn, store, before
 
 

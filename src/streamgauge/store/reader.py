@@ -6,12 +6,12 @@ from being emptied. Committed rows never change, so the short reads add up to on
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from streamgauge.interfaces import MAX_ENTRY, StoreDriver, StoreReading
+from streamgauge.interfaces import MAX_ENTRY, LedgerRow, StoreDriver, StoreReading
 from streamgauge.releases.release import CHAIN_DIGITS
 from streamgauge.store.errors import build_damage_error
 from streamgauge.store.sqlite import SqliteDriver
@@ -126,7 +126,7 @@ class StoreReader:
 
     def chained_entries(self) -> list[tuple[str, LedgerEntry]]:
         """Return all ledger entries, each with the chain after its commit."""
-        return [(row.chain, LedgerEntry.from_text(row.text)) for row in self._rows.ledger(self._last_entry)]
+        return parse_entries(self._rows.ledger(self._last_entry))
 
     def release_names(self) -> tuple[str, ...]:
         """Return names in the order in which they were first released."""
@@ -170,6 +170,10 @@ class StoreReader:
 
     def __exit__(self, *failure: object) -> None:
         self.close()
+
+
+def parse_entries(rows: Iterable[LedgerRow]) -> list[tuple[str, LedgerEntry]]:
+    return [(row.chain, LedgerEntry.from_text(row.text)) for row in rows]
 
 
 def mark_checksum(name: str, value: bytes) -> bytes:

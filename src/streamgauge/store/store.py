@@ -34,7 +34,6 @@ from streamgauge.interfaces import (
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.store.encryption import (
-    SECRET_PART,
     DecryptionError,
     PartKeys,
     SealingKey,
@@ -51,7 +50,7 @@ from streamgauge.store.errors import KeyRefusedError, build_access_error, build_
 from streamgauge.store.hash_chain import Row, genesis, link
 from streamgauge.store.integrity import check_history, decrypt_parts
 from streamgauge.store.keys import Key
-from streamgauge.store.reader import SQLITE, VISIBLE_MARK, LedgerEntry, StoreReader, Trace, mark_checksum
+from streamgauge.store.reader import SQLITE, VISIBLE_MARK, LedgerEntry, StoreReader, Trace, mark_checksum, parse_entries
 
 
 class Head(HeadRow):
@@ -140,6 +139,8 @@ class Store(StoreReader):
         self.steps = steps
         self._head, self._keys = open_head(backing, key)
         self._uncertain = False
+        self._sealed_names = frozenset[str]()  # names of the parts of a sealed state
+        self._entries: list[tuple[str, LedgerEntry]] = []  # of the ledger, as far as they were read
 
     @classmethod
     def open_writer(
@@ -171,6 +172,7 @@ class Store(StoreReader):
         if isinstance(self._key, Key):
             overwrite_keys(self._keys)
             secret = self._key.secret
+            self._sealed_names = frozenset(self._keys)
             self._key, self._keys = self._key.to_sealing_key(), {}
             wipe(secret)
 
@@ -200,8 +202,8 @@ class Store(StoreReader):
         """
         if self.is_sealed and not state:
             return self._commit_marks(marks, tick, released, acts)
-        if self.is_sealed and state.get(SECRET_PART) is None:
-            raise ValueError(f"state must be given whole to a store that is sealed, got none of {SECRET_PART}")
+        if self.is_sealed and (missing := sorted(self._sealed_names - state.keys())):
+            raise ValueError(f"state must be given whole to a store that is sealed, got none of {', '.join(missing)}")
         texts = [act.text() for act in acts]
         after = self._head.advance(tick, released, texts, entered=entered)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
@@ -213,6 +215,11 @@ class Store(StoreReader):
             raise ValueError("state must be given whole to a store that is sealed, got none")
         self.mark(marks)
         return self._head.chain
+
+    def chained_entries(self) -> list[tuple[str, LedgerEntry]]:
+        """Return all ledger entries, each with the chain after its commit. The writer parses each once."""
+        self._entries += parse_entries(self._rows.ledger(skip=len(self._entries)))
+        return list(self._entries)
 
     @property
     def last_visible_entry(self) -> int:
@@ -298,6 +305,7 @@ class Store(StoreReader):
             raise
         overwrite_keys(_find_other_keys(self._keys, keys))
         self._head, self._keys = after, {} if self.is_sealed else keys
+        self._sealed_names = frozenset(keys if self.is_sealed else ())
         self._uncertain = False
 
     def _refuse_uncertain(self) -> None:

@@ -123,8 +123,8 @@ class TypedColumn:
 
     def has_same_labels(self, group: GroupColumn) -> bool:
         """Return whether a group has the declared labels with the same numbers."""
-        mine = self.is_labelled and not self.column.other
-        return mine and group.text == quote_name(self.column.name) and group.labels == self.labels
+        mine = self.is_labelled and not self.column.other and group.text == quote_name(self.column.name)
+        return mine and group.labels == self.labels
 
     def cast(self, raw: RawField) -> str:
         kind = self.column.kind
