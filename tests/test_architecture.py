@@ -11,7 +11,7 @@ TRACE = ROOT / "benchmarks" / "trace.py"
 MAX_FILES = 65
 
 
-def test_the_walk_of_one_record_is_the_one_that_runs():
+def test_documented_path_of_a_record_matches_the_code():
     printed = subprocess.run(
         [sys.executable, "-P", TRACE, "--table"], capture_output=True, text=True, check=True
     ).stdout
@@ -20,7 +20,7 @@ def test_the_walk_of_one_record_is_the_one_that_runs():
     assert walk.count("\n") - 2 <= MAX_FILES
 
 
-def test_each_named_definition_is_in_the_file_beside_it():
+def test_each_named_definition_is_in_its_stated_file():
     named = re.findall(r"`([A-Za-z_.]+)` \(([a-z_/]+\.py)\)", PAGE)
     assert len(named) >= 5
     for name, file in named:

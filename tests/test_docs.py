@@ -1,4 +1,4 @@
-"""Laws of the pages: what they show exists, and what they print is what the code says."""
+"""Laws of the pages: files and names exist, and tables match the code."""
 
 import re
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_every_mechanism_has_a_picture_and_a_heading() -> None:
     assert [cls.__name__ for cls in exported() if cls.__name__ not in headings] == []
 
 
-def test_bars_of_a_picture_are_the_p_sums_of_a_release() -> None:
+def test_picture_bars_match_the_p_sums_of_a_release() -> None:
     """Items under the bars in colour add up to the count that the picture is about."""
     for name, scheme in draw_pictures.SCHEMES.items():
         if name in {"refined", "segments"}:
@@ -51,7 +51,7 @@ def test_bars_of_a_picture_are_the_p_sums_of_a_release() -> None:
         assert [item for item, weight in enumerate(covered) if weight] == list(spoken_of), name
 
 
-def test_the_error_table_is_what_the_mechanisms_predict() -> None:
+def test_error_table_matches_the_predicted_errors() -> None:
     page = (DOCS / "continual.md").read_text()
     table = page.split(error_table.BEGIN)[1].split(error_table.END)[0]
     assert table == "".join(error_table.lines()), "run: python docs/error_table.py"

@@ -1,10 +1,10 @@
-"""What the sources get wrong about counters and means, with their constants, and ours beside it.
+"""Errors of the sources about counters and means, with their constants and ours.
 
 The list is docs/errata.md.
 
-Losses are enumerated and exact. Where the releases determine every noisy p-sum, the loss of an event is the
-most that sum |z + move| - |z| can be over all noises z, over the scale: `worst_loss`. With a look at the
-memory, it is at most the cheapest whole shift of the draws that makes up for the event in all that is seen:
+Losses are enumerated and exact. If the releases determine every noisy p-sum, the loss of an event is the
+maximum of sum |z + move| - |z| for all noises z, divided by the scale: `worst_loss`. With a peek at the
+memory, it is at most the cheapest integer shift of the draws that hides the event in the view:
 `cheapest_shift`.
 """
 
@@ -29,7 +29,7 @@ ONE = Fraction(1)
 
 
 def worst_loss(strategy: Strategy, scale: Fraction, move: int = 1) -> Fraction:
-    """The loss of one item that moves by `move`, worst over ticks, directions and all values of the noise."""
+    """Return the worst loss of an item that moves by `move`, for all ticks, signs and noise."""
     whole = strategy.measure.astype(np.int64)
     assert (whole == strategy.measure).all()
     assert np.linalg.matrix_rank(strategy.decode) == len(whole), "the releases must determine what is measured"
@@ -50,12 +50,12 @@ def own_loss(mechanism: LinearMechanism[Any], ticks: int) -> Fraction:
 
 
 def dyadic_blocks(ticks: int) -> Strategy:
-    """All p-sums [(k - 1) 2^i + 1, k 2^i] that counts up to `ticks` use: LN section 3.5, PA Algorithm 2."""
+    """Return all p-sums [(k - 1) 2^i + 1, k 2^i] of counts up to `ticks`: LN 3.5, PA Algorithm 2."""
     return Kary(LOSS, branching=2, levels=ticks.bit_length(), horizon=ticks).strategy(ticks)
 
 
 def all_nodes(ticks: int) -> Strategy:
-    """Every node of the complete binary tree over a power of two, each released: SU section 3.4.1."""
+    """Return the strategy that releases every node of the complete binary tree: SU section 3.4.1."""
     sizes = [2**i for i in range(ticks.bit_length())]
     rows = [(size, begin) for size in sizes for begin in range(0, ticks, size)]
     measure = np.array([[begin <= t < begin + size for t in range(ticks)] for size, begin in rows], float)
@@ -63,7 +63,7 @@ def all_nodes(ticks: int) -> Strategy:
 
 
 @pytest.mark.parametrize("ticks", range(1, 8))
-def test_simple_counting_under_noise_of_scale_1_over_epsilon_loses_t_epsilon(ticks: int) -> None:
+def test_simple_counting_with_noise_1_by_epsilon_loses_t_epsilon(ticks: int) -> None:
     counts = SimpleI(LOSS, horizon=ticks)
     assert worst_loss(counts.strategy(ticks), 1 / EPSILON) == ticks * EPSILON
     assert own_loss(counts, ticks) == EPSILON
@@ -78,7 +78,7 @@ def test_binary_counting_with_log_t_levels_loses_more_than_epsilon(ticks: int) -
 
 
 @pytest.mark.parametrize("ticks", range(2, 33))
-def test_rounding_log_t_up_still_loses_more_where_t_is_a_power_of_two(ticks: int) -> None:
+def test_rounded_up_log_t_exceeds_epsilon_at_powers_of_two(ticks: int) -> None:
     loss = worst_loss(dyadic_blocks(ticks), ceil(log2(ticks)) / EPSILON)
     assert (loss > EPSILON) == (ticks.bit_count() == 1)
     assert loss >= EPSILON
@@ -89,13 +89,13 @@ def test_releasing_every_node_under_log_t_noise_loses_as_much(ticks: int, times:
     assert worst_loss(all_nodes(ticks), Fraction(int(log2(ticks))) / EPSILON) == times * EPSILON
 
 
-def test_log_t_levels_are_no_noise_at_all_for_one_tick() -> None:
+def test_log_t_levels_give_no_noise_for_one_tick() -> None:
     with pytest.raises(ZeroDivisionError):
         EPSILON / Fraction(int(log2(1)))  # PA Algorithm 2: epsilon' = epsilon/(N log T)
     assert own_loss(Binary(LOSS, horizon=1), 1) == EPSILON
 
 
-def test_the_factor_n_of_algorithm_2_protects_a_whole_tick_and_is_wasted_on_one_event() -> None:
+def test_factor_n_of_algorithm_2_is_wasted_on_events() -> None:
     ticks, most = 16, 10
     printed = most * Fraction(int(log2(ticks))) / EPSILON
     assert worst_loss(dyadic_blocks(ticks), printed, move=most) == 5 * EPSILON / 4
@@ -103,19 +103,19 @@ def test_the_factor_n_of_algorithm_2_protects_a_whole_tick_and_is_wasted_on_one_
     assert own_loss(Binary(LOSS, horizon=ticks), ticks) == EPSILON
 
 
-def test_noise_of_scale_1_over_epsilon_on_a_value_up_to_n_loses_n_epsilon() -> None:
+def test_value_up_to_n_with_unit_noise_loses_n_epsilon() -> None:
     point = Strategy(np.ones((1, 1)), np.ones((1, 1)), (), (0,))
     assert worst_loss(point, 1 / EPSILON, move=10) == 10 * EPSILON
 
 
-def test_two_levels_under_noise_of_scale_1_over_epsilon_lose_two_epsilon() -> None:
+def test_two_levels_with_noise_scale_1_by_epsilon_lose_double() -> None:
     counter = TwoLevel(LOSS, horizon=12, block_size=3)
     assert worst_loss(counter.strategy(12), 1 / EPSILON) == 2 * EPSILON
     assert own_loss(counter, 12) == EPSILON
 
 
 class PrintedBinary:
-    """PA Algorithm 2 as printed, for bits: exact p-sums stay in memory beside the noisy ones."""
+    """PA Algorithm 2 as printed, for bits: memory has exact p-sums and noisy ones."""
 
     def __init__(self, ticks: int) -> None:
         self.scale = Fraction(int(log2(ticks))) / EPSILON
@@ -132,12 +132,12 @@ class PrintedBinary:
         return sum(noisy for i, noisy in enumerate(self.noisy) if self.tick >> i & 1)
 
 
-View = Callable[[list[int], Noise], list[int]]  # all that is seen of a run over these values
-Intruded = Callable[[list[int], Noise, int], list[int]]  # the same, with the tick of the intrusion
+View = Callable[[list[int], Noise], list[int]]  # (values, noise) -> view of a run
+Intruded = Callable[[list[int], Noise, int], list[int]]  # (values, noise, tick of the intrusion) -> view
 
 
 def seen_of_printed(values: list[int], noise: Noise, peek: int) -> list[int]:
-    """The releases, and the memory after tick `peek`."""
+    """Return the releases, and the memory after tick `peek`."""
     run, seen = PrintedBinary(len(values)), []
     for value in values:
         seen.append(run.step(value, noise))
@@ -158,7 +158,7 @@ def seen_of_ours(mechanism: LinearMechanism[Any], values: list[int], noise: Nois
 
 
 def responses(view: View, ticks: int) -> tuple[np.ndarray, list[np.ndarray], list[Fraction]]:
-    """What each draw moves in the view (a column each), what an event at each tick moves, and the scales."""
+    """Return the effect of each draw on the view (columns), of each event, and the scales."""
     zeros, counted = [0] * ticks, CountedNoise(SilentNoise())
     still = np.array(view(zeros, counted))
     scales = [scale for _, scale, size in counted.requests for _ in range(size)]
@@ -168,7 +168,7 @@ def responses(view: View, ticks: int) -> tuple[np.ndarray, list[np.ndarray], lis
 
 
 def cheapest_shift(draws: np.ndarray, event: np.ndarray, scales: list[Fraction]) -> Fraction | None:
-    """The least cost of moving each draw by -1, 0 or 1 so that the view moves as by the event."""
+    """Return the least cost of shifts of draws by -1, 0 or 1 that equal the event's effect."""
     shifts = np.array(list(product((-1, 0, 1), repeat=len(scales))))
     hiding = shifts[(shifts @ draws.T == event).all(axis=1)]
     costs = (sum(abs(int(s)) / scale for s, scale in zip(row, scales, strict=True)) for row in hiding)
@@ -176,20 +176,20 @@ def cheapest_shift(draws: np.ndarray, event: np.ndarray, scales: list[Fraction])
 
 
 def shifts(view: Intruded, ticks: int) -> Iterator[tuple[int, int, Fraction | None]]:
-    """Intrusion, event, and the cheapest shift that hides it; intrusion 0 is before the first tick."""
+    """Yield (intrusion, event, cheapest hiding shift). Intrusion 0 is before the first tick."""
     for peek in range(ticks + 1):
         draws, events, scales = responses(lambda values, noise, peek=peek: view(values, noise, peek), ticks)
         for tick, event in enumerate(events, 1):
             yield peek, tick, cheapest_shift(draws, event, scales)
 
 
-def test_exact_p_sums_in_memory_tell_every_event_before_the_intrusion() -> None:
+def test_exact_p_sums_in_memory_reveal_all_earlier_events() -> None:
     for peek, tick, cost in shifts(seen_of_printed, 4):
         assert (cost is None) == (tick <= peek), "no noise hides it: the loss has no bound"
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_one_look_at_exact_p_sums_decides_between_neighbours_whatever_the_noise(seed: int) -> None:
+def test_peek_at_exact_p_sums_distinguishes_neighbours(seed: int) -> None:
     here = seen_of_printed([0, 1, 0, 0], InsecureNoise(seed), peek=2)
     gone = seen_of_printed([0, 0, 0, 0], InsecureNoise(seed), peek=2)
     levels = slice(2, 5)  # two releases, then the exact p-sums of levels 0, 1 and 2
@@ -212,7 +212,7 @@ def test_noisy_registers_hide_every_event_in_releases_and_memory_together(mechan
     assert max(cost for cost in costs if cost is not None) == EPSILON
 
 
-def test_a_pan_private_tree_needs_no_second_draw_at_level_0() -> None:
+def test_pan_private_tree_needs_no_second_draw_for_items() -> None:
     mechanism = Kary(Pure(1), horizon=40, branching=4, pan_private=True)
     plain = Kary(Pure(1), horizon=40, branching=4)
     draws = [round(mechanism.noise_at(t).variance / mechanism.distribution.variance) for t in range(1, 41)]
@@ -220,7 +220,7 @@ def test_a_pan_private_tree_needs_no_second_draw_at_level_0() -> None:
     assert mechanism.distribution == plain.distribution
 
 
-def test_the_proof_of_the_segment_counter_prints_a_variance_that_is_too_small() -> None:
+def test_printed_variance_of_the_segment_counter_is_too_small() -> None:
     for m in range(1, 21):
         counter = Segments(Pure(1), horizon=2**m)
         assert counter.distribution.scale == 1 + m
@@ -231,7 +231,7 @@ def test_the_proof_of_the_segment_counter_prints_a_variance_that_is_too_small() 
 
 
 def test_smooth_binary_needs_fewer_memberships_than_half_its_even_depth() -> None:
-    """Items whose next leaf never begins with a one are in one p-sum less than the printed d/2."""
+    """Items with a next leaf that never starts with 1 are in one p-sum less than d/2."""
     spared = 0
     for horizon in range(1, 301):
         depth = next(d for d in range(2, 20, 2) if comb(d, d // 2) > horizon)
@@ -244,14 +244,14 @@ def test_smooth_binary_needs_fewer_memberships_than_half_its_even_depth() -> Non
     assert strategy.measure.sum(axis=0).max() == 2  # the printed d = 6 says 3
 
 
-def test_discrete_noise_of_scale_1_has_four_percent_less_error_than_continuous_noise() -> None:
+def test_discrete_noise_of_scale_1_has_less_error_than_continuous() -> None:
     assert laplace_variance(ONE) == pytest.approx(1.8413, abs=1e-4)
     assert (laplace_variance(ONE) / 2) ** 0.5 == pytest.approx(0.9595, abs=1e-4)
     assert (laplace_variance(5 * ONE) / 50) ** 0.5 > 0.998
 
 
 def series_power(series: np.ndarray, exponent: float) -> np.ndarray:
-    """The coefficients of a power series that begins with 1, to a power."""
+    """Return the coefficients of a power of a series that starts with 1."""
     result = np.zeros(len(series))
     result[0] = 1
     for n in range(1, len(series)):
@@ -260,7 +260,7 @@ def series_power(series: np.ndarray, exponent: float) -> np.ndarray:
     return result
 
 
-def test_an_infinite_horizon_needs_far_more_than_the_norm_of_any_prefix() -> None:
+def test_infinite_horizon_norm_far_exceeds_that_of_prefixes() -> None:
     """(1 - z)^-1/2 (ln(1/(1 - z))/z)^g, g = -0.51: r_t^2 -> (ln t)^2g/(pi t), whose tail hardly falls."""
     gamma, terms = -0.51, 2**11
     root = series_power(np.concatenate([[1.0, -1.0], np.zeros(terms - 2)]), -0.5)
@@ -280,29 +280,29 @@ def test_an_infinite_horizon_needs_far_more_than_the_norm_of_any_prefix() -> Non
 
 
 def printed_average(ticks: int, value: int) -> Fraction:
-    """What an event of this value loses in the two counters of PA Algorithm 3, by equation 7."""
+    """Return the loss of an event of this value in both counters of PA Algorithm 3, by eq. 7."""
     scale = 2 * Fraction(log2(ticks)) / EPSILON
     return sum((worst_loss(dyadic_blocks(ticks), scale, move=move) for move in (1, value)), Fraction(0))
 
 
 @pytest.mark.parametrize("ticks", [2, 4, 16, 21])
 @pytest.mark.parametrize("value", [1, 2, 9])
-def test_an_average_without_a_range_loses_in_proportion_to_the_value(ticks: int, value: int) -> None:
+def test_average_without_a_range_loses_proportionally_to_value(ticks: int, value: int) -> None:
     levels = ticks.bit_length() / Fraction(log2(ticks))
     assert printed_average(ticks, value) == levels * Fraction(1 + value, 2) * EPSILON > EPSILON
 
 
 @pytest.mark.parametrize("value", [10.0**4, 10.0**8, 10.0**16])
-def test_the_average_alone_tells_of_a_value_without_a_range(value: float) -> None:
-    """At the first of two ticks: is |(x + z) / (n + z')| above m? For n = x = 0, with chance 1/(1 + m)."""
+def test_average_alone_reveals_a_value_without_a_range(value: float) -> None:
+    """At tick 1 of 2: P(|(x + z) / (n + z')| > m) is 1/(1 + m) for n = x = 0."""
     scale, m = 2 / float(EPSILON), value**0.5
     large, small = 1 - exp(-value / 2 / scale), 1 - exp(-(value / (2 * m) - 1) / scale)
-    assert log(large * small * (1 + m)) > 4  # grows with the value, without an end; declared is 1/2
+    assert log(large * small * (1 + m)) > 4  # grows with the value, without a bound; declared is 1/2
 
 
 @pytest.mark.parametrize("ticks", [2, 4, 16])
 @pytest.mark.parametrize("value", [1, 3])
-def test_a_variance_of_one_count_and_two_averages_loses_three_epsilon(ticks: int, value: int) -> None:
+def test_variance_from_count_and_two_averages_loses_three_epsilon(ticks: int, value: int) -> None:
     levels = ticks.bit_length() / Fraction(log2(ticks))
     count = worst_loss(dyadic_blocks(ticks), Fraction(log2(ticks)) / EPSILON)
     assert count == levels * EPSILON
@@ -311,7 +311,7 @@ def test_a_variance_of_one_count_and_two_averages_loses_three_epsilon(ticks: int
     assert lost >= levels * 3 * EPSILON  # 3 epsilon as the authors count, for values up to 1
 
 
-def test_the_sign_of_a_value_takes_a_true_zero_for_none() -> None:
+def test_sign_of_a_value_counts_zero_as_missing() -> None:
     values = np.array([0, 0, 4, 4] * 500)
     assert values.sum() / np.sign(np.abs(values)).sum() == 4  # PA Algorithm 3, without any noise
     run = Mean(LOSS, lower=-1, upper=9, step=1, horizon=1).start(noise=SilentNoise())

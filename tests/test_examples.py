@@ -1,6 +1,6 @@
-"""Every example runs, says something and is short.
+"""Every example runs, prints something and is short.
 
-Each has a process of its own, forked from one that has imported what most of them need, and opened nothing.
+Each example runs in its own process, forked from one that has imported their common modules.
 """
 
 import os
@@ -18,7 +18,7 @@ TOLD, COMPLAINED = "told.txt", "complained.txt"
 
 
 def run(folder: Path, *words: str) -> None:
-    """What a forked process does: as if the words were typed in the folder."""
+    """Run the words in a forked process as if typed in the folder."""
     os.chdir(folder)
     for number, name in ((1, TOLD), (2, COMPLAINED)):
         os.dup2(os.open(name, os.O_WRONLY | os.O_CREAT), number)

@@ -1,4 +1,4 @@
-"""docs/extending.md: its package, installed for a while, works without an edit under src/."""
+"""docs/extending.md: its package, installed temporarily, works without an edit under src/."""
 
 import json
 import os
@@ -127,13 +127,13 @@ def test_the_page_has_every_module_in_less_than_80_lines() -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_the_feed_keeps_the_contract_of_sources(feed: Feed) -> None:
+def test_feed_meets_the_source_contract(feed: Feed) -> None:
     source = import_module("sg_feed").FeedSource
     check_streaming_source(lambda: source(feed.url, 5), feed.append)
 
 
 @pytest.mark.usefixtures("package")
-def test_the_sqlite_sink_keeps_the_contract_of_sinks(tmp_path: Path) -> None:
+def test_sqlite_sink_meets_the_sink_contract(tmp_path: Path) -> None:
     sink, path = import_module("sg_sqlite").SqliteSink, tmp_path / "releases.db"
 
     def read() -> list[tuple[str, int, float]]:
@@ -143,7 +143,7 @@ def test_the_sqlite_sink_keeps_the_contract_of_sinks(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("package")
-def test_the_timed_engine_keeps_the_contract_of_engines() -> None:
+def test_timed_engine_meets_the_engine_contract() -> None:
     timed = import_module("sg_timed").TimedEngine
     check_engine(lambda: timed(engine(stream(), [ALL])), lambda: engine(stream(), [ALL]), ENGINE_LINES, TICKS)
     reference = partial(engine, stream())

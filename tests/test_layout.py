@@ -1,4 +1,4 @@
-"""Layout of the package: every folder says what is in it."""
+"""Layout of the package: every folder lists its modules."""
 
 import ast
 import re

@@ -53,7 +53,7 @@ def find_kinds(names: frozenset[str], kinds: set[str]) -> Iterator[tuple[str, st
         yield from ((function, kind) for kind in kinds & set(re.findall(r"\w+", case)))
 
 
-def test_every_law_keeps_a_case_of_every_mechanism_and_statistic() -> None:
+def test_every_law_has_a_case_of_every_mechanism_or_statistic() -> None:
     every_class = {
         *catalogue.exported(),
         *statistics_catalogue.statistics_found(),
@@ -68,14 +68,14 @@ def test_every_law_keeps_a_case_of_every_mechanism_and_statistic() -> None:
 
 
 EVERY_HORIZON = {
-    ("tests/laws/test_privacy.py::test_the_worst_loss_is_the_declared_one_for_every_horizon_to_300", cls.__name__)
+    ("tests/laws/test_privacy.py::test_worst_loss_equals_the_claim_at_horizons_to_300", cls.__name__)
     for cls in catalogue.exported()  # the same law over few horizons is in `make test`
 }
 
 
-def test_every_broken_twin_keeps_a_case() -> None:
+def test_every_broken_twin_has_a_case() -> None:
     fast = collect("not slow")
-    condemned = "test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one"
+    condemned = "test_attack_condemns_broken_twin_and_acquits_honest_twin"
     assert len([name for name in fast if condemned in name]) == len({twins.name for twins in every_twin(None)})
     for twin in TWINS:
         assert any("tests/crash" in name and twin in name for name in fast), twin
@@ -86,7 +86,7 @@ def test_every_broken_twin_keeps_a_case() -> None:
 TWIN = "twin|condemned|is_caught|are_caught"
 
 
-def test_every_crash_point_keeps_a_case() -> None:
+def test_every_crash_point_has_a_case() -> None:
     """The crash law dies at every step of an unbroken run, of a batch and of a followed file."""
     fast, slow = collect("not slow"), collect("slow")
     law = "tests/crash/test_crash_law_steps.py::test_a_run_that_dies_at_every_step_is_one_run"
@@ -98,8 +98,8 @@ def test_every_crash_point_keeps_a_case() -> None:
     assert named <= kept
 
 
-def test_every_test_function_that_is_partly_slow_keeps_a_case() -> None:
-    """A function may be slow as a whole only if it says so itself."""
+def test_every_partly_slow_test_has_a_fast_case() -> None:
+    """A function may be slow as a whole only if it has the marker itself."""
     lost = list_functions(collect("slow")) - list_functions(collect("not slow"))
     for name in lost:
         path, _, function = name.partition("::")
@@ -108,13 +108,13 @@ def test_every_test_function_that_is_partly_slow_keeps_a_case() -> None:
         assert "@pytest.mark.slow" in decorators, name
 
 
-def test_markers_are_of_folders_and_modules_that_are_there() -> None:
+def test_marked_folders_and_modules_exist() -> None:
     assert all((TESTS / name).is_dir() for name in (*FOLDER_MARKERS, *LONG_MODULES))
     assert all(path.is_file() for path in (*MODULE_MARKERS, LONGEST_MODULE))
     assert {*FOLDER_MARKERS.values(), *MODULE_MARKERS.values()} <= set(LONG_FIRST)
 
 
-def test_a_machine_without_chromium_is_refused_in_ci_with_the_package_to_install(tmp_path: Path) -> None:
+def test_ci_without_chromium_is_refused_and_names_the_package(tmp_path: Path) -> None:
     assert find_missing_parts(lambda name: f"/usr/bin/{name}") == []
     (refusal,) = find_missing_parts(lambda name: None)
     assert refusal.endswith("install the package chromium")

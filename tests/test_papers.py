@@ -30,7 +30,7 @@ def test_the_page_has_a_table_for_each_of_five_documents():
 
 
 @pytest.mark.parametrize("row", BUILT_ROWS, ids=lambda row: f"{row['section']} {row['their name']}")
-def test_each_row_names_what_exists(row):
+def test_each_row_names_existing_files_and_classes(row):
     (source,) = quoted(row["source"])
     assert (ROOT / "src" / "streamgauge" / source).is_file()
     for name in quoted(row["Python"]):
@@ -42,7 +42,7 @@ def test_each_row_names_what_exists(row):
 
 
 @pytest.mark.parametrize("row", BUILT_ROWS, ids=lambda row: f"{row['section']} {row['their name']}")
-def test_each_class_is_defined_in_the_file_beside_it_or_exported(row):
+def test_each_class_is_defined_in_its_file_or_exported(row):
     (source,) = quoted(row["source"])
     text = (ROOT / "src" / "streamgauge" / source).read_text()
     classes = [name.split(".")[2] for name in quoted(row["Python"]) if name.count(".") >= 2]
@@ -50,5 +50,5 @@ def test_each_class_is_defined_in_the_file_beside_it_or_exported(row):
     assert all(re.search(rf"\bclass {name}\b|def {name}\b", text) for name in set(classes) - unrelated)
 
 
-def test_what_is_not_built_names_no_file():
+def test_unbuilt_rows_name_no_file():
     assert all(row["source"] == row["Python"] == "-" for row in ROWS if row["ours"] == "not yet")

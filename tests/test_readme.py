@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The README's code, commands and links work."""
 
 import re
 import subprocess

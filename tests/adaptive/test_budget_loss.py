@@ -25,7 +25,7 @@ from tests.support.commanded import FAR, CommandedNoise
 
 EPSILON = Fraction(1, 2)
 NEAR = 50
-CHOICES = [(-FAR, 0), (FAR, -NEAR), (FAR, 0), (FAR, NEAR)]  # what is drawn for a distance and a publication
+CHOICES = [(-FAR, 0), (FAR, -NEAR), (FAR, 0), (FAR, NEAR)]  # draws for a distance and a publication
 
 
 def stepped(claim: Any, state: Any, values: Ints, draws: list[int]) -> tuple[Any, Any, list[Fraction]]:
@@ -34,7 +34,7 @@ def stepped(claim: Any, state: Any, values: Ints, draws: list[int]) -> tuple[Any
 
 
 def tick_losses(claim: Any, state: Any, ours: Ints, theirs: Ints) -> Iterator[tuple[Any, Fraction]]:
-    """All that can be released at a tick, as far as losses and later ticks differ, and what it loses."""
+    """Yield each distinct release of a tick with its loss and the states after it."""
     moved = clipped_distance(state.last_published, ours) - clipped_distance(state.last_published, theirs)
     for look, draw in CHOICES:
         mine, other = [look, draw], [look + moved, draw + int(ours[0] - theirs[0])]
@@ -42,12 +42,12 @@ def tick_losses(claim: Any, state: Any, ours: Ints, theirs: Ints) -> Iterator[tu
         there, same, _ = stepped(claim, state, theirs, other)
         assert (release.value, release.error_bounds) == (same.value, same.error_bounds)
         assert (after.last_published, after.history.tolist()) == (there.last_published, there.history.tolist())
-        pairs = zip(mine, other, scales, strict=False)  # no second scale where nothing is published
+        pairs = zip(mine, other, scales, strict=False)  # no second scale without a publication
         yield after, sum(((abs(n) - abs(m)) / scale for m, n, scale in pairs), Fraction(0))
 
 
 def worst(claim: Any, ours: list[int], theirs: list[int]) -> Fraction:
-    """The largest loss of any history of releases, either way round."""
+    """Return the largest loss of any history of releases, in both directions."""
     ends = [(claim.initial(1, CommandedNoise()), Fraction(0))]
     for mine, other in zip(ours, theirs, strict=True):
         here, there = np.array([mine]), np.array([other])
@@ -58,7 +58,7 @@ def worst(claim: Any, ours: list[int], theirs: list[int]) -> Fraction:
 
 
 def neighbours(ticks: int, differing: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Streams that differ by 1 in each of so many consecutive ticks."""
+    """Yield pairs of streams that differ by 1 in each of `differing` consecutive ticks."""
     base = [1, 3, 2, 3][:ticks]
     for first, moves in product(range(ticks - differing + 1), product((-1, 1), repeat=differing)):
         other = list(base)
@@ -76,15 +76,15 @@ def test_absorption_loses_epsilon_and_no_more() -> None:
     assert worst_of_all(BudgetAbsorption, 4, 2) == EPSILON
 
 
-def test_distribution_loses_all_but_what_it_never_spends() -> None:
+def test_distribution_loses_exactly_its_spent_budget() -> None:
     assert worst_of_all(BudgetDistribution, 4, 2) == EPSILON / 2 * (1 + Fraction(3, 4))
 
 
 @pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption])
-def test_streams_that_differ_in_more_ticks_than_a_window_may_lose_more(kind: type[Any]) -> None:
-    """So the enumeration can tell."""
+def test_streams_that_differ_beyond_a_window_exceed_epsilon(kind: type[Any]) -> None:
+    """This shows that the enumeration detects larger losses."""
     assert worst_of_all(kind, 3, 3) > EPSILON
 
 
-def test_a_twin_whose_distances_take_all_of_epsilon_is_caught() -> None:
+def test_twin_with_full_epsilon_for_distances_is_caught() -> None:
     assert worst_of_all(Loud, 3, 2) == EPSILON * Fraction(3, 2)

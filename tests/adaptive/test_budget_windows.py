@@ -1,4 +1,4 @@
-"""No window of w ticks spends more than epsilon, whatever the data: the accountant reads the requested noise.
+"""For all data, no window of w ticks spends more than epsilon, by requested noise.
 
 An adversary decides every comparison, by noise that is far above or far below all thresholds. Budgets are
 exact fractions, so that "no more than epsilon" needs no tolerance.
@@ -51,22 +51,22 @@ def worst_cost(spent: list[Fraction], w: int) -> Fraction:
 @both
 @given(w=st.integers(1, 12), decisions=st.lists(st.booleans(), min_size=100, max_size=300))
 @examples(max_examples=20)
-def test_no_adversary_makes_a_window_spend_more_than_epsilon(kind: type[Any], w: int, decisions: list[bool]) -> None:
+def test_no_comparisons_make_a_window_spend_above_epsilon(kind: type[Any], w: int, decisions: list[bool]) -> None:
     assert worst_cost(charges(claim_of(kind, w), decisions), w) <= EPSILON
 
 
 @both
 @given(w=st.integers(1, 12), lengths=st.lists(st.integers(0, 25), min_size=8, max_size=14))
 @examples(max_examples=20)
-def test_neither_does_one_who_lets_rest_and_then_publishes(kind: type[Any], w: int, lengths: list[int]) -> None:
+def test_alternating_rest_and_publication_spends_at_most_epsilon(kind: type[Any], w: int, lengths: list[int]) -> None:
     runs = (np.full(length, number % 2 == 1) for number, length in enumerate(lengths))
     assert worst_cost(charges(claim_of(kind, w), np.concatenate(list(runs)).tolist()), w) <= EPSILON
 
 
 @both
 @pytest.mark.parametrize("w", [17, 40])
-def test_neither_is_spent_in_long_windows(kind: type[Any], w: int) -> None:
-    """Always; never and then always; now and then; in bursts that are nearly a window apart."""
+def test_long_windows_spend_at_most_epsilon(kind: type[Any], w: int) -> None:
+    """Publish always, late, at irregular ticks, or in bursts almost a window apart."""
     ticks = np.arange(5 * w)
     for decisions in (ticks >= 0, ticks >= 2 * w, ticks * 7 % 11 < 2, ticks % (w - 1) < 3):
         assert worst_cost(charges(claim_of(kind, w), decisions.tolist()), w) <= EPSILON
@@ -101,7 +101,7 @@ def test_absorption_reaches_epsilon_exactly(w: int) -> None:
     assert worst_cost(always, w) == worst_cost(rested, w) == EPSILON
 
 
-def test_distribution_comes_as_near_to_epsilon_as_a_part() -> None:
+def test_distribution_spends_all_but_half_a_part() -> None:
     spent = worst_cost(charges(claim_of(BudgetDistribution, 60), [True] * 60), 60)
     assert spent == EPSILON - EPSILON / (2 * BUDGET_PARTS)
 
@@ -115,7 +115,7 @@ def test_budgets_are_those_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize(("kind", "w"), [(WEventUniform, 1), (WEventUniform, 5), (WEventSample, 5)])
-def test_every_full_window_of_the_plain_two_spends_epsilon(kind: type[Any], w: int) -> None:
+def test_every_full_window_of_uniform_and_sample_spends_epsilon(kind: type[Any], w: int) -> None:
     claim, spent = claim_of(kind, w), []
     state = claim.initial(2, CommandedNoise())
     for _ in range(3 * w):

@@ -1,7 +1,7 @@
-"""Cascading buffers keep their corrected loss, against intruders too, and bars that hold whatever the data.
+"""Cascading buffers satisfy their corrected loss, also for intruders, and their bounds hold.
 
-When buffers pass on is forced here by values far above the threshold; then all that is seen is linear in data
-and draws. Both maps are found by trying, and the least cost of hiding an event is computed.
+Values far above the threshold force the flushes. The view is then linear in data and draws. The tests find
+both maps by probing, and compute the least cost of hiding an event.
 """
 
 from math import inf
@@ -30,7 +30,7 @@ def claim(cls: type[CascadingBuffers] = CascadingBuffers, **settings: Any) -> Ca
 
 
 def worst(made: CascadingBuffers, peek: int | None, intrusion_level: int | None = None) -> float:
-    """The most that one event loses to who sees all messages and, after these ticks, the memory."""
+    """Return the worst loss of one event, given all messages and the memory after these ticks."""
 
     def view(forced: tuple[int, ...], values: Ints, noise: Noise) -> Floats:
         state, shown_state = made.initial(1, noise), []
@@ -47,18 +47,18 @@ def worst(made: CascadingBuffers, peek: int | None, intrusion_level: int | None 
 
 
 @pytest.mark.parametrize("pan_private", [False, True])
-def test_an_event_loses_what_is_declared_and_no_less_to_who_sees_every_message(pan_private: bool) -> None:
+def test_event_loses_exactly_the_claim_to_reader_of_messages(pan_private: bool) -> None:
     assert worst(claim(pan_private=pan_private), None) == pytest.approx(1)
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("peek", range(TICKS + 1))
-def test_who_sees_the_memory_besides_learns_no_more(peek: int) -> None:
+def test_reader_with_memory_access_learns_at_most_the_claim(peek: int) -> None:
     assert worst(claim(), peek) <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(("peek", "intrusion_level"), [(1, 3), (3, 1), (2, 2), (None, 2)])
-def test_nor_does_who_announces_an_intrusion_before_or_after_another(peek: int | None, intrusion_level: int) -> None:
+def test_peek_and_announced_intrusion_lose_at_most_the_claim(peek: int | None, intrusion_level: int) -> None:
     assert worst(claim(), peek, intrusion_level) <= 1 + 1e-6
 
 
@@ -71,7 +71,7 @@ class TooFew(CascadingBuffers):
 
 
 class BareAgain(CascadingBuffers):
-    """A broken twin: accumulators begin again from 0, as if they had not been seen to."""
+    """A broken twin: accumulators restart from 0 without noise."""
 
     def _begin_buffers(self, state: State, level: int, groups: Ints, noise: Noise) -> None:
         super()._begin_buffers(state, level, groups, noise)
@@ -79,7 +79,7 @@ class BareAgain(CascadingBuffers):
 
 
 class LateNoise(CascadingBuffers):
-    """A broken twin: an announced intrusion is answered with noise afterwards only."""
+    """A broken twin: it adds the noise only after the intruder has copied the state."""
 
     def intrude(self, state: State, noise: Noise) -> State:
         shown_state = super().intrude(state, SilentNoise())
@@ -87,19 +87,19 @@ class LateNoise(CascadingBuffers):
         return shown_state
 
 
-def test_noise_for_d_draws_is_found_out() -> None:
+def test_twin_with_noise_for_d_draws_is_caught() -> None:
     assert worst(claim(TooFew), None) == pytest.approx(3 / 2)
 
 
-def test_accumulators_that_begin_again_from_nothing_are_found_out() -> None:
+def test_twin_that_restarts_accumulators_from_zero_is_caught() -> None:
     assert max(worst(claim(BareAgain), peek) for peek in (2, 4)) == inf
 
 
-def test_noise_after_a_hand_over_alone_is_found_out() -> None:
+def test_twin_with_noise_only_after_intrusion_is_caught() -> None:
     assert worst(claim(LateNoise), 1, 2) > 1 + 1e-6
 
 
-def test_a_value_that_wraps_around_64_bits_is_hidden_by_draws_that_move_by_one() -> None:
+def test_value_wrapping_around_64_bits_is_hidden_by_unit_draw() -> None:
     made, shown_state = claim(), []
     for value, moved in ((2**63 - 1, 1), (-(2**63), 0)):
         state = made.initial(1, CommandedNoise(moved, moved))
@@ -108,7 +108,7 @@ def test_a_value_that_wraps_around_64_bits_is_hidden_by_draws_that_move_by_one()
     assert shown_state[0] == shown_state[1]
 
 
-def test_without_noise_the_centre_is_the_truth_whatever_the_data() -> None:
+def test_centre_without_noise_equals_truth_for_any_data() -> None:
     values = np.array([[0, 1, -5, FAR], [3, 0, 7, -FAR], [0, 1, 0, 2]] * 9)
     for pan_private in (False, True):
         run = claim(kappa=1, pan_private=pan_private).start(4, SilentNoise())
@@ -117,7 +117,7 @@ def test_without_noise_the_centre_is_the_truth_whatever_the_data() -> None:
         assert releases.value[0, [0, 1, 3]].tolist() == [0, 0, FAR], "what is far is passed on at once"
 
 
-def test_every_group_passes_on_at_its_own_time_as_if_it_were_alone() -> None:
+def test_groups_flush_independently_as_in_single_runs() -> None:
     values = InsecureNoise(3).laplace(claim().distribution.scale, 160).reshape(40, 4) * 40
     whole = claim(kappa=1).start(4, SilentNoise()).feed(values)
     for group in range(4):
@@ -138,7 +138,7 @@ STREAMS = {
 
 @pytest.mark.parametrize("name", STREAMS)
 @pytest.mark.parametrize("pan_private", [False, True])
-def test_intervals_hold_the_truth_as_often_as_they_say(name: str, pan_private: bool) -> None:
+def test_intervals_hold_the_truth_as_often_as_stated(name: str, pan_private: bool) -> None:
     made, width, confidence = claim(kappa=1, pan_private=pan_private), 1500, 0.6
     run, truth = made.start(width, InsecureNoise(6)), np.cumsum(STREAMS[name])
     for tick, value in enumerate(STREAMS[name]):
@@ -152,7 +152,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(name: str, pan_private: b
         )
 
 
-def test_the_noise_of_the_count_has_as_many_draws_as_its_bar_says() -> None:
+def test_count_noise_has_number_of_draws_in_its_bound() -> None:
     made, width = claim(kappa=1), 20_000
     run = made.start(width, InsecureNoise(2))
     run.step(np.zeros(width, int))
@@ -172,7 +172,7 @@ def test_the_error_of_the_count_obeys_the_theorem() -> None:
     assert made.max_messages**made.levels >= 256
 
 
-def test_a_saved_run_goes_on() -> None:
+def test_saved_run_continues_after_load() -> None:
     made, values = claim(kappa=1), np.arange(24).reshape(12, 2)
     noise = InsecureNoise(5)
     run = made.start(2, noise)
@@ -197,17 +197,17 @@ def test_settings_that_make_no_claim_are_refused(settings: dict[str, Any], words
         claim(**settings)
 
 
-def test_a_run_that_is_not_pan_private_refuses_an_announced_intrusion() -> None:
+def test_run_without_pan_privacy_refuses_announced_intrusion() -> None:
     with pytest.raises(TypeError, match="pan_private must be True"):
         claim(pan_private=False, unit=Event()).start(1, SilentNoise()).intrude()
 
 
-def test_a_claim_without_a_horizon_is_refused_in_words() -> None:
+def test_claim_without_a_horizon_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^horizon must be given for this mechanism, got None$"):
         CascadingBuffers(Pure(1))
 
 
-def test_what_buffers_hold_is_published_long_before_the_count_moves() -> None:
+def test_value_includes_buffered_events_before_the_count_moves() -> None:
     made, width = CascadingBuffers(Pure(1), horizon=256), 60
     run, truth, off = made.start(width, InsecureNoise(4)), 0, []
     for _ in range(120):
@@ -218,7 +218,7 @@ def test_what_buffers_hold_is_published_long_before_the_count_moves() -> None:
     assert value < count / 4
 
 
-def test_where_nothing_has_come_less_noise_is_published_than_the_buffers_have() -> None:
+def test_value_without_events_has_less_noise_than_centre() -> None:
     made, width = claim(kappa=1), 400
     release = made.start(width, InsecureNoise(4)).feed(np.zeros((3, width), int))
     assert np.square(release.value).mean() < 0.5 * np.square(release.centre).mean()

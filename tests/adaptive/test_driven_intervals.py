@@ -1,8 +1,8 @@
-"""Intervals hold even if data are chosen in view of past releases: an adversary keeps noise that is far off.
+"""Intervals hold even if an adversary chooses the data from past releases.
 
-It sends what is far above all thresholds, so that there is new noise at every tick, until an interval has
-missed; from then on it sends nothing, so that the release stays as it is. Whether the interval of the last
-tick misses, was then not left to that tick's noise; a bar for data that were fixed beforehand is too narrow.
+The adversary sends values far above all thresholds, so every tick has new noise, until an interval misses the
+truth. Then it sends nothing, so the release stays as it is. Noise of many ticks therefore decides about the last
+interval, and a bound for fixed data is too narrow.
 """
 
 from collections.abc import Callable
@@ -18,9 +18,9 @@ from streamgauge.postprocess import Hierarchy
 from streamgauge.testing.noise import InsecureNoise
 
 FAR = 10**6
-NEARER = 200  # beyond the threshold of one tick, and within that of two: nothing is read if 0 comes next
+NEARER = 200  # above the threshold of one tick, below that of two: no reading if 0 follows
 TICKS, WIDTH = 24, 1200
-SHORT, LONG = 6, 96  # what is short is already all that can be done against nodes
+SHORT, LONG = 6, 96  # a short run is already the worst case for nodes
 Halves = Callable[[AdaptiveRelease, float], Any]
 
 CHAINS = Hierarchy([None] * WIDTH + list(range(WIDTH)))
@@ -41,7 +41,7 @@ def answer(release: AdaptiveRelease, confidence: float) -> Any:
 
 
 def fixed(law: Distribution, draws: Any, confidence: float) -> Any:
-    """The width of so many draws, if their number was fixed beforehand."""
+    """Return the half width for this number of draws, if it was fixed in advance."""
     few, places = np.unique(draws, return_inverse=True)
     return np.array([NoiseSum((Term(int(n), 1, law),)).half_width(confidence) for n in few])[places]
 
@@ -82,7 +82,7 @@ DOUBT = 6.5 * 0.5 / WIDTH**0.5
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("confidence", [0.5, 0.9])
 @pytest.mark.parametrize("name", CLAIMS)
-def test_who_keeps_what_is_far_off_makes_no_interval_miss_more_often_than_it_says(name: str, confidence: float) -> None:
+def test_adversary_that_stops_after_a_miss_keeps_interval_coverage(name: str, confidence: float) -> None:
     assert missed(CLAIMS[name], confidence) < 1 - confidence + DOUBT * (1 - confidence) ** 0.5
 
 
@@ -90,5 +90,5 @@ BROKEN: dict[str, Halves] = {"segments": of_p_sums, "buffers": of_messages, "nod
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_bars_for_data_that_were_fixed_beforehand_are_caught(name: str) -> None:
+def test_bounds_for_fixed_data_fail_under_adaptive_data(name: str) -> None:
     assert missed(CLAIMS[name], 0.9, BROKEN[name]) > 0.1 + DOUBT * 0.1**0.5

@@ -1,4 +1,4 @@
-"""Laws of the Grouper: its loss over all short streams, exactly, and that the code is what was enumerated."""
+"""Laws of the Grouper: its exact loss for all short streams, and code that matches the model."""
 
 import math
 from collections import Counter
@@ -16,14 +16,14 @@ from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 
 EPSILON = Fraction(2)
-FAR = 150  # that a threshold's noise is beyond it has a chance below e^-75
+FAR = 150  # threshold noise exceeds it with probability below e^-75
 PLACES = np.arange(-FAR, FAR + 1)
 MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
 class Model:
-    """The chances of groupings, worked out: of every stream in a row, for one list of answers at a time."""
+    """Exact probabilities of groupings, for all streams and one list of answers at a time."""
 
     level: int = 1
     opening: Fraction = 4 / EPSILON
@@ -33,13 +33,16 @@ class Model:
     fresh: bool = True
 
     def chances(self, streams: np.ndarray) -> np.ndarray:
-        """A row for each stream, a column for each list of ticks refused; 0 where none was requested."""
+        """Return a row per stream and a column per list of refused ticks, 0 if impossible."""
         ticks = range(streams.shape[1])
         lists = chain.from_iterable(combinations(ticks, many) for many in ticks)
         return np.stack([self.chance(streams, refused) for refused in lists], axis=1)
 
     def chance(self, streams: np.ndarray, refused: Sequence[int]) -> np.ndarray:
-        """That exactly these ticks are refused; each column of `weight` is a place of the threshold."""
+        """Return the probability that exactly these ticks are refused.
+
+        Each column of `weight` is a value of the threshold.
+        """
         weight, first = np.eye(1, len(PLACES), FAR).repeat(len(streams), axis=0), None
         for tick in range(streams.shape[1]):
             if first is not None:
@@ -61,7 +64,7 @@ class Model:
         return np.stack([np.convolve(row, law, "same") for row in weight])
 
     def yes(self, dev: np.ndarray) -> np.ndarray:
-        """The chance to stay below each place of the threshold."""
+        """Return the probability to stay below each value of the threshold."""
         most, law = int(dev.max()), DiscreteLaplace(self.asking)
         below = np.array([1 - law.tail(k) for k in range(self.level - FAR - most, self.level + FAR + 1)])
         return below[most + FAR + PLACES[None, :] - dev[:, None]]
@@ -73,7 +76,7 @@ def floor_dev(counts: np.ndarray) -> np.ndarray:
 
 
 def loss(model: Model, ticks: int = 5, most: int = 3) -> float:
-    """The largest over all neighbours of so many ticks with counts from 0 to `most`, and all groupings."""
+    """Return the worst loss of all neighbours and groupings, with counts from 0 to `most`."""
     streams = np.array(list(product(range(most + 1), repeat=ticks)))
     chances = model.chances(streams)
     log = np.log(chances[:, chances[0] > 0]).reshape(*[most + 1] * ticks, -1)
@@ -81,7 +84,7 @@ def loss(model: Model, ticks: int = 5, most: int = 3) -> float:
 
 
 def loss_of(model: Model, stream: list[int], moved: int, refused: Sequence[int]) -> float:
-    """Of one grouping, where one count moves by 1."""
+    """Return the loss of one grouping if one count moves by 1."""
     pair = np.array([stream, stream])
     pair[1, moved] += 1
     return float(abs(np.diff(np.log(model.chance(pair, refused)))[0]))
@@ -92,7 +95,7 @@ def test_no_grouping_of_any_short_stream_loses_more_than_epsilon(level: int, lon
     assert loss(Model(level=level, longest=longest)) <= EPSILON + 1e-12
 
 
-def test_chances_of_all_groupings_add_up_to_one() -> None:
+def test_probabilities_of_all_groupings_sum_to_one() -> None:
     streams = np.array(list(product(range(3), repeat=5)))
     np.testing.assert_allclose(Model().chances(streams).sum(axis=1), 1, rtol=1e-12)
 
@@ -107,14 +110,14 @@ WORST = {
 
 
 @pytest.mark.parametrize("mistake", WORST)
-def test_every_mistake_in_public_code_loses_more_than_epsilon_and_the_right_way_does_not(mistake: str) -> None:
+def test_only_published_mistakes_lose_more_than_epsilon(mistake: str) -> None:
     wrong, stream, moved, refused = WORST[mistake]
     assert loss_of(wrong, stream, moved, refused) > EPSILON + 0.05
     assert loss_of(Model(), stream, moved, refused) <= EPSILON
 
 
 class Scripted:
-    """Draws that were written down; says which laws they were asked of."""
+    """Noise with scripted draws, which records the requested scales."""
 
     def __init__(self, draws: list[np.ndarray]) -> None:
         self.draws = draws
@@ -161,7 +164,7 @@ def run(grouper: Grouper, counts: np.ndarray, draws: np.ndarray, active: np.ndar
 
 @pytest.mark.parametrize("longest", [1, 2, 5, 40])
 @pytest.mark.parametrize("theta", [Fraction(0), Fraction(7, 3), Fraction(30)])
-def test_groups_begin_where_the_paper_says_for_any_draws(longest: int, theta: Fraction) -> None:
+def test_groups_begin_as_in_the_paper_for_any_draws(longest: int, theta: Fraction) -> None:
     rng = np.random.default_rng(3)
     counts = rng.integers(0, 4, (50, 40)) * rng.choice([1, 1, 1, 9], (50, 40))
     draws = rng.integers(-12, 13, (50, 40))
@@ -172,7 +175,7 @@ def test_groups_begin_where_the_paper_says_for_any_draws(longest: int, theta: Fr
 
 
 class StaysOpen(Grouper):
-    """The mistake: what was refused opens the next group, and is in its asks too."""
+    """A broken twin: a refused count opens the next group and enters its queries."""
 
     def _close_groups(self, state: OpenGroups, ended: np.ndarray) -> None:
         last = np.maximum(state.length - 1, 0)
@@ -185,7 +188,7 @@ class StaysOpen(Grouper):
 
 
 def later_groups(grouper: Grouper) -> np.ndarray:
-    """Tick 4 is refused by the noise of its ask, whatever its count; the columns differ in that count."""
+    """Return the groups if query noise refuses tick 4; columns differ in its count."""
     counts = np.zeros((12, 21), np.int64)
     counts[4] = np.arange(-10, 11)
     state, began = grouper.initial(21), []
@@ -203,8 +206,8 @@ class Constant(SilentNoise):
         return np.full(size, self.value)
 
 
-def test_a_count_that_was_refused_is_in_no_later_ask() -> None:
-    """So that each count is in the asks of one group; where the group of its own stays open, it is in two."""
+def test_refused_count_is_in_no_later_query() -> None:
+    """Each count is in the queries of one group. In the broken twin it is in two."""
     began = later_groups(Grouper(EPSILON, Fraction(4), 99))
     assert began[4].all()
     assert (began == began[:, :1]).all()
@@ -213,7 +216,7 @@ def test_a_count_that_was_refused_is_in_no_later_ask() -> None:
     assert (wrong != wrong[:, :1]).any()
 
 
-def test_groupings_come_as_often_as_was_worked_out_and_not_as_mistakes_would() -> None:
+def test_grouping_frequencies_match_correct_model_and_no_mistake() -> None:
     stream, width = [0, 3, 1, 0, 2], 100_000
     grouper = Grouper(EPSILON, Fraction(2), 99)
     state, noise = grouper.initial(width), InsecureNoise(9)
@@ -222,7 +225,7 @@ def test_groupings_come_as_often_as_was_worked_out_and_not_as_mistakes_would() -
     release = Counter(map(bytes, np.array(began).T))
 
     def deviance(model: Model) -> float:
-        """Twice the log of how much likelier what was seen is under its own frequencies."""
+        """Return twice the log likelihood ratio of observed and modelled frequencies."""
         expected: Counter[bytes] = Counter()
         for refused in chain.from_iterable(combinations(ticks, many) for many in ticks):
             row = bytes(starts(len(stream), refused))
@@ -242,7 +245,7 @@ def starts(ticks: int, refused: Sequence[int]) -> list[bool]:
     return [tick == 0 or tick in refused or tick - 1 in refused for tick in range(ticks)]
 
 
-def test_a_count_that_moves_by_one_moves_what_the_grouper_sees_by_one_even_where_64_bits_wrap() -> None:
+def test_folded_counts_move_by_one_even_across_64_bits() -> None:
     ends = np.array([-MOST - 1, -MOST, -(2**62), -1001, -1000, -2, -1, 0, 1, 998, 999, 1000, 2**62, MOST - 1])
     for limit in (1000, 2**46):
         extra = ends.astype(np.uint64) + np.uint64(1)
@@ -256,7 +259,7 @@ def test_a_count_that_moves_by_one_moves_what_the_grouper_sees_by_one_even_where
 
 
 @pytest.mark.parametrize("longest", [2, 3, 255, 256])
-def test_deviations_are_exact_for_the_largest_counts_of_the_longest_groups(longest: int) -> None:
+def test_deviations_are_exact_for_largest_counts_in_longest_groups(longest: int) -> None:
     grouper = Grouper(EPSILON, Fraction(2**20), longest)
     rng = np.random.default_rng(4)
     counts = rng.choice([-grouper.max_count, grouper.max_count, grouper.max_count - 1, 0], (longest, 6))
@@ -267,13 +270,13 @@ def test_deviations_are_exact_for_the_largest_counts_of_the_longest_groups(longe
         assert dev == sum(abs(longest * c - sum(exact)) for c in exact) // longest
 
 
-def test_moving_one_count_by_one_moves_a_deviation_by_at_most_its_sensitivity() -> None:
+def test_unit_move_changes_deviation_by_at_most_its_sensitivity() -> None:
     streams = np.array(list(product(range(4), repeat=5)))
     dev = floor_dev(streams).reshape([4] * 5)
     assert max(int(np.abs(np.diff(dev, axis=tick)).max()) for tick in range(5)) == Grouper.SENSITIVITY
 
 
-def test_draws_are_as_many_whatever_the_counts_are() -> None:
+def test_number_of_draws_does_not_depend_on_counts() -> None:
     """Silent noise, so that the groups are the same: one draw for each tick of each active column."""
     for counts in (np.zeros((9, 4), np.int64), np.arange(36).reshape(9, 4) ** 3):
         noise = CountedNoise(SilentNoise())

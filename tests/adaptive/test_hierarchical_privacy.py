@@ -27,7 +27,7 @@ FAR = 2**40
 
 @cache
 def chances(scale):
-    """Of noise from -REACH to REACH, and that it is at least as much."""
+    """Return the probabilities and upper tails of noise from -REACH to REACH."""
     law = DiscreteLaplace(scale)
     places = np.arange(-900, 901)
     return np.array([law.pmf(k) for k in places.tolist()]), np.array([law.tail(k) for k in places.tolist()])
@@ -35,7 +35,7 @@ def chances(scale):
 
 @dataclass
 class Instance:
-    """One group of one node: its counts, and what its threshold said to them."""
+    """One group of one node: its counts and the answers of its threshold."""
 
     opening: Fraction
     level: int
@@ -50,7 +50,7 @@ class Instance:
 
     @property
     def chance(self):
-        """Summed over all noise of the threshold."""
+        """Return the probability, summed for all noise of the threshold."""
         threshold, _ = chances(self.opening)
         joint = threshold.copy()
         for deviation, refuse, scale in self.asks:
@@ -61,9 +61,9 @@ class Instance:
 
 
 class Replay:
-    """Shows `readings` (ticks, nodes), and refuses where `refusals` (ticks, nodes) says so.
+    """Noise that forces the given `readings` and `refusals`, both (ticks, nodes).
 
-    Each level asks three times a tick: for readings, for asks and for thresholds. Siblings have their groups
+    Each level draws three times a tick: for readings, for queries and for thresholds. Siblings have their groups
     in common, so a level draws for all its nodes or for none.
     """
 
@@ -128,7 +128,7 @@ PATTERNS = [((a, b), other) for a, b in product((0, 1), repeat=2) for other in {
 
 
 def releases():
-    """Roots below and above their threshold, leaves far on either side of theirs, refusals in many ways."""
+    """Yield releases with nodes on both sides of their thresholds and varied refusals."""
     for roots, leaf in product(product((-20, 30), repeat=TICKS), (-20, 20)):
         readings = np.array([[root, leaf, 1] for root in roots])
         for root, leaves in PATTERNS:
@@ -136,7 +136,7 @@ def releases():
 
 
 def losses(build, *ticks):
-    """Of each release, the most for neighbours whose first leaf has one more at one of these ticks."""
+    """Return each release's worst loss if the first leaf has one more at one of these ticks."""
     for readings, refusals in releases():
         shown, chance = replayed(build, STREAM, readings, refusals)
         others = [replayed(build, one_more(tick), readings, refusals) for tick in ticks]
@@ -153,18 +153,18 @@ def claim(kind=PegasusHierarchy, **settings):
     return kind(Pure(EPSILON), hierarchy=TREE, theta=2, max_group_ticks=TICKS, shares=("1/3", "2/3"), **settings)
 
 
-def test_no_release_loses_more_than_epsilon_whatever_is_grouped_and_pruned():
+def test_no_release_loses_more_than_epsilon_under_any_pruning():
     worst = max(losses(cache(claim), *range(TICKS)))
     assert Fraction(4, 5) * EPSILON < worst <= EPSILON * (1 + 1e-9)
 
 
-def test_nor_does_one_that_is_pruned_by_what_the_whole_window_has_released():
+def test_running_window_with_pruning_loses_at_most_epsilon():
     worst = max(losses(cache(lambda: claim(window="running", prune=2)), 0))
     assert worst <= EPSILON * (1 + 1e-9)
 
 
 class ByExactSize(Tier):
-    """Has a threshold that knows what there is to read."""
+    """A broken twin: its threshold depends on exact counts."""
 
     def step(self, state, counts, above, tick, noise):
         self.pruner.threshold[:] = -inf if above and counts.sum() > 5 else FAR
@@ -175,7 +175,7 @@ def test_pruning_a_window_by_exact_counts_is_caught():
     assert inf in losses(cache(lambda: twin(ByExactSize, window="running")), 0, 1, 2)
 
 
-def test_releases_are_read_and_pruned_in_all_ways():
+def test_replayed_releases_cover_all_pruning_patterns():
     mechanism = claim()
     patterns = {
         str(replayed(lambda: mechanism, STREAM, *each)[0][0]) for each in islice(releases(), 5, None, len(PATTERNS))
@@ -184,7 +184,7 @@ def test_releases_are_read_and_pruned_in_all_ways():
 
 
 class ByExactCounts(Tier):
-    """Prunes by what parents have, not by what they released."""
+    """A broken twin: it prunes by exact parent counts, not by their releases."""
 
     def step(self, state, counts, above, tick, noise):
         return super().step(state, counts, above, tick, noise)._replace(newest=counts.astype(float))
@@ -192,7 +192,7 @@ class ByExactCounts(Tier):
 
 @dataclass(frozen=True)
 class Reusing(Tier):
-    """Spends on a reading what was not spent on those before it that were skipped."""
+    """A broken twin: it adds the budget of skipped readings to the next one."""
 
     skipped: list = field(default_factory=lambda: [0])
 
@@ -217,7 +217,7 @@ def twin(kind, **settings):
 
 
 class FullEpsilon(PegasusHierarchy):
-    """Gives every level all there is."""
+    """A broken twin: every level spends the full epsilon."""
 
     @property
     def level_shares(self):
@@ -239,14 +239,14 @@ def test_budget_of_skipped_levels_that_is_reused_is_caught():
 
 
 @pytest.mark.parametrize("parents", [[None, 0, 0, 1, 1, 2], [2, 2, None, None, 3, 4, 4]])
-def test_one_event_moves_one_node_of_a_level_at_most_and_by_one(parents):
+def test_event_moves_at_most_one_node_per_level_by_one(parents):
     mechanism = PegasusHierarchy(Pure(1), hierarchy=Hierarchy(parents))
     for leaf in np.eye(mechanism.leaves, dtype=int):
         moved = mechanism.hierarchy.sum_leaves(leaf)
         assert np.bincount(mechanism.depths, weights=moved).max() == 1
 
 
-def test_all_noise_that_is_drawn_is_that_of_the_levels():
+def test_all_drawn_noise_belongs_to_the_levels():
     mechanism = PegasusHierarchy(
         Pure(1), hierarchy=Hierarchy([None, 0, 0, 1, 1]), unit=Event(), shares=("1/2", "1/4", "1/4")
     )
@@ -262,7 +262,7 @@ def test_all_noise_that_is_drawn_is_that_of_the_levels():
 
 
 @pytest.mark.parametrize("lowest", [0, None])
-def test_a_leaf_that_moves_by_one_counts_for_one_more_at_most_even_across_the_ends_of_64_bits(lowest):
+def test_clipped_leaf_moves_by_at_most_one_across_64_bits(lowest):
     mechanism = PegasusHierarchy(Pure(1), hierarchy=TREE, lowest=lowest)
     ends = np.iinfo(np.int64)
     places = [ends.min, -1, 0, 2**61 - 1, 2**61, 2**62, 2**63 - 2**61 - 1, ends.max]

@@ -1,4 +1,4 @@
-"""Several resolutions of one stream: exact without noise, adding up, and going on where they were saved."""
+"""Hierarchies of one stream: exact without noise, consistent sums, and saved runs."""
 
 from fractions import Fraction
 
@@ -52,7 +52,7 @@ def test_without_noise_and_pruning_all_nodes_are_exact(hierarchy, window):
 @pytest.mark.parametrize("smoother", ["average", "median", "james_stein"])
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("hierarchy", [LEVELLED, SKEW])
-def test_children_add_up_to_their_parents_pruned_or_not(hierarchy, window, smoother):
+def test_children_sum_to_their_parents_even_if_pruned(hierarchy, window, smoother):
     mechanism = claim(hierarchy=hierarchy, window=window, smoother=smoother, prune=3)
     release = mechanism.start(noise=InsecureNoise(1)).feed(stream(mechanism.leaves, ticks=40))
     assert 0 < release.was_read.mean() < 1
@@ -60,7 +60,7 @@ def test_children_add_up_to_their_parents_pruned_or_not(hierarchy, window, smoot
     assert np.allclose(sums, release.value, rtol=0, atol=1e-9)
 
 
-def test_adding_up_leaves_centres_and_bars_alone():
+def test_consistency_changes_values_but_not_centres_or_bounds():
     values = stream(5, ticks=20)
     loose, tight = (claim(consistent=yes).start(noise=InsecureNoise(2)).feed(values) for yes in (False, True))
     assert not np.allclose(loose.value, tight.value)
@@ -69,7 +69,7 @@ def test_adding_up_leaves_centres_and_bars_alone():
         assert np.array_equal(one.half_width(0.95), other.half_width(0.95))
 
 
-def test_a_long_group_weighs_more_than_a_fresh_reading():
+def test_adjustment_moves_a_long_group_less_than_fresh_reading():
     mechanism = claim(hierarchy=Hierarchy([None, 0, 0]), prune=None, theta=40, loss=Pure(1))
     values = np.array([[100, 0]] * 40 + [[400, 0]])
     release = mechanism.start(noise=InsecureNoise(4)).feed(values)
@@ -81,7 +81,7 @@ def test_a_long_group_weighs_more_than_a_fresh_reading():
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_feeding_is_stepping_and_a_loaded_run_goes_on_bit_for_bit(window):
+def test_feed_equals_steps_and_loaded_run_continues_bit_for_bit(window):
     mechanism = claim(window=window, hierarchy=SKEW)
     values, noise = stream(mechanism.leaves, ticks=16), InsecureNoise(7)
     fed = mechanism.start(noise=InsecureNoise(7)).feed(values)
@@ -92,7 +92,7 @@ def test_feeding_is_stepping_and_a_loaded_run_goes_on_bit_for_bit(window):
         assert same(run.step(row), fed.select_tick(tick))
 
 
-def test_any_count_is_legal_and_noise_may_be_as_narrow_as_it_likes():
+def test_any_count_and_any_loss_give_finite_releases():
     ends = np.iinfo(np.int64)
     values = np.array([[ends.min, ends.max, -1, 0, 2**62], [ends.max] * 5, [ends.min] * 5])
     for lowest in (0, None):
@@ -111,7 +111,7 @@ def test_a_run_of_another_hierarchy_is_refused():
     assert "Hierarchy(parents=(-1, 0, 0, 1, 1, 2, 2, 2))" in repr(claim())
 
 
-def test_no_ticks_and_one_leaf_have_releases_of_their_own_shape():
+def test_empty_feed_and_single_leaf_have_expected_shapes():
     assert claim().start().feed(np.zeros((0, 5), int)).value.shape == (0, 8)
     assert claim(hierarchy=Hierarchy([1, None])).start().feed([1, 2, 3]).value.shape == (3, 2)
     assert claim(hierarchy=Hierarchy([None])).start().feed([1, 2, 3]).value.shape == (3,)
@@ -156,7 +156,7 @@ def test_tenths_are_exact_shares():
 
 @pytest.mark.parametrize("unit", [Event(), WEvent(3)])
 @pytest.mark.parametrize("shares", [None, ("1/6", "1/3", "1/2")])
-def test_what_perturbers_and_groupers_of_all_levels_lose_is_epsilon(unit, shares):
+def test_losses_of_all_perturbers_and_groupers_sum_to_epsilon(unit, shares):
     mechanism = claim(unit=unit, bound=2, shares=shares)
     lost = sum(1 / tier.pegasus.perturber.scale + tier.pegasus.grouper.epsilon for tier in mechanism.tiers)
     assert lost * mechanism.max_unit_steps == mechanism.loss.epsilon

@@ -1,4 +1,4 @@
-"""Published values of nodes add up, obey their bounds, and suit long windows."""
+"""Node estimates: consistent sums, obeyed bounds and small errors in long windows."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def stream(ticks=80, rates=EVEN):
 
 @pytest.mark.parametrize("consistent", [True, False])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_value_is_inside_its_own_interval_at_any_confidence(window, consistent):
+def test_value_is_inside_its_interval_at_any_confidence(window, consistent):
     release = claim(window=window, consistent=consistent).start(noise=InsecureNoise(1)).feed(stream())
     assert (release.value >= 0).all()
     release = release.select_ticks(slice(-8, None))
@@ -37,7 +37,7 @@ def test_a_value_is_inside_its_own_interval_at_any_confidence(window, consistent
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_root_is_near_its_readings_and_its_interval_is_the_law_of_their_noise(window):
+def test_root_is_near_readings_and_interval_matches_their_noise(window):
     made = claim(window=window)
     release = made.start(noise=InsecureNoise(2)).feed(stream())
     off = np.abs(release.value - release.centre)[:, 0]
@@ -49,7 +49,7 @@ def test_a_root_is_near_its_readings_and_its_interval_is_the_law_of_their_noise(
 
 
 def errors(made, rates=EVEN, groups=24):
-    """Root mean square at the last tick, of values and centres, level by level, over many trees."""
+    """Return the last tick's RMSE of values and centres for each level, from many trees."""
     nodes = TREE.parents
     many = Hierarchy([-1 if up < 0 else up + k * len(nodes) for k in range(groups) for up in nodes])
     values = np.tile(stream(120, rates), (1, groups))
@@ -60,24 +60,24 @@ def errors(made, rates=EVEN, groups=24):
 
 
 @pytest.mark.parametrize("rates", [EVEN, UNEVEN])
-def test_running_totals_are_no_worse_than_the_sums_of_what_was_read(rates):
+def test_running_totals_are_no_worse_than_sums_of_readings(rates):
     value, centre = errors(claim(window="running"), rates)
     assert all(own < 1.05 * sums for own, sums in zip(value, centre, strict=True))
 
 
-def test_medians_of_running_totals_are_further_off_and_so_is_pruning_by_the_tick():
+def test_medians_and_per_tick_pruning_have_larger_running_errors():
     good, _ = errors(claim(window="running"), UNEVEN)
     average, median = (errors(claim(window="running", smoother=name, prune=0))[0][0] for name in ("average", "median"))
     assert median > 1.15 * average
     assert errors(claim(TickPrunedHierarchy, window="running"), UNEVEN)[0][2] > 1.5 * good[2]
 
 
-def test_the_smoother_follows_the_window_unless_it_is_given():
+def test_default_smoother_depends_on_the_window():
     assert [claim(window=window).smoother for window in WINDOWS] == ["median", "average", "average"]
     assert claim(window="running", smoother="quiet").smoother == "quiet"
 
 
-def test_what_is_little_at_each_tick_and_much_in_all_is_looked_into():
+def test_small_counts_that_accumulate_are_read_in_long_windows():
     little = int(claim().tiers[1].pruner.threshold[0] / 3)
     values = np.zeros((30, 9), int)
     values[:, 0] = little
@@ -87,14 +87,14 @@ def test_what_is_little_at_each_tick_and_much_in_all_is_looked_into():
     assert read["running"].tolist() == [False] * 9 + [True] * 21
 
 
-def test_pruning_is_turned_off_by_0_which_files_can_say():
+def test_zero_prune_setting_disables_pruning():
     assert claim(prune=0) == claim(prune=None) != claim()
     assert claim(prune=0).start().feed(np.zeros((5, 9), int)).was_read.all()
     count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(PegasusHierarchy, hierarchy=TREE, prune=0))
     assert dict(MechanismConfig.from_mechanism(count.counter).settings)["prune"] == 0
 
 
-def test_a_plan_says_what_is_certain_of_the_topmost_level():
+def test_plan_note_states_bound_of_topmost_level():
     certain = f"{claim(window='running').error_bound(50).half_width(0.95)[0]:,.4g}"
     for prune, words in (
         (1, f"no bound before there are data, but +-{certain} at the topmost level"),
@@ -114,7 +114,7 @@ def boxes(seed):
 
 @pytest.mark.parametrize("lowest", [0.0, -np.inf])
 @pytest.mark.parametrize("seed", range(10))
-def test_fitted_values_add_up_and_roots_obey_their_bounds(seed, lowest):
+def test_fitted_values_are_consistent_and_roots_obey_bounds(seed, lowest):
     values, *bounds = boxes(seed)
     low, high = (np.maximum(bound, lowest) for bound in bounds)
     brought = fit_to_bounds(TREE, values, low, high, lowest)
@@ -123,7 +123,7 @@ def test_fitted_values_add_up_and_roots_obey_their_bounds(seed, lowest):
     assert low[0] <= brought[0] <= high[0]
 
 
-def test_children_without_room_for_their_parent_give_way_evenly_and_none_below_the_lowest():
+def test_conflicting_children_yield_evenly_but_not_below_lowest():
     tree, low = Hierarchy([None, 0, 0, 0]), np.array([0.0, 10.0, 5.0, 1.0])
     values, high = np.array([12.0, 12.0, 6.0, 2.0]), np.array([12.0, 99.0, 99.0, 99.0])
     assert np.allclose(fit_to_bounds(tree, values, low, high, 0.0), [12, 8.5, 3.5, 0])
@@ -148,7 +148,7 @@ def test_a_root_of_many_leaves_is_near_its_readings(busy):
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_bounds_that_a_truth_obeys_are_obeyed_by_all_nodes(seed):
+def test_feasible_bounds_are_obeyed_by_all_nodes(seed):
     rng = np.random.default_rng(seed)
     truth, values = TREE.sum_leaves(rng.normal(0, 5, 9)), TREE.sum_leaves(rng.normal(0, 20, 9))
     low, high = truth - rng.exponential(4, 13), truth + rng.exponential(4, 13)

@@ -1,4 +1,4 @@
-"""Laws of Pegasus: its noise, its intervals, its runs, and that one run answers every window."""
+"""Laws of Pegasus: noise, intervals, runs, and one history for every window."""
 
 from fractions import Fraction
 from typing import Any
@@ -44,7 +44,7 @@ def truths(window: str) -> np.ndarray:
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("smoother", ["average", "median", "james_stein", "quiet"])
-def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, smoother: str) -> None:
+def test_window_from_history_equals_the_released_one(window: str, smoother: str) -> None:
     mechanism = claim(window=window, smoother=smoother)
     release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
     history.add(release)
@@ -52,14 +52,14 @@ def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, s
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant_stream(window: str) -> None:
+def test_centre_and_constant_values_are_exact_without_noise(window: str) -> None:
     np.testing.assert_array_equal(released(claim(window=window), SilentNoise()).centre, truths(window))
     level = released(claim(window=window, max_group_ticks=7), SilentNoise(), np.full((30, 2), 4))
     np.testing.assert_array_equal(level.value, level.centre)
     assert level.group_starts[:, 0].tolist() == [tick % 7 == 0 for tick in range(30)]
 
 
-def test_settings_set_the_noise_that_they_say() -> None:
+def test_settings_determine_noise_scales() -> None:
     mechanism = claim(split="3/4", theta=7)
     assert mechanism.perturber == DiscreteLaplace(Fraction(4, 3))
     assert mechanism.grouper.threshold_noise == DiscreteLaplace(Fraction(16))
@@ -77,13 +77,13 @@ def test_settings_set_the_noise_that_they_say() -> None:
 @pytest.mark.parametrize(
     ("settings", "steps"), [({}, 1), ({"bound": 3}, 3), ({"unit": WEvent(5)}, 5), ({"unit": User(4, 2), "bound": 4}, 8)]
 )
-def test_a_unit_of_many_steps_has_noise_for_all_of_them(settings: dict[str, Any], steps: int) -> None:
+def test_noise_scales_with_steps_of_the_unit(settings: dict[str, Any], steps: int) -> None:
     mechanism, one = claim(**settings), claim()
     assert mechanism.perturber.scale == steps * one.perturber.scale
     assert mechanism.grouper.test_noise.scale == steps * one.grouper.test_noise.scale
 
 
-def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> None:
+def test_each_tick_draws_once_for_count_and_once_for_group() -> None:
     mechanism = claim()
     for block in (BLOCK, BLOCK[::-1], np.zeros_like(BLOCK), np.where(BLOCK % 2, 2**62, -7)):
         for source in (InsecureNoise(3), SilentNoise()):
@@ -94,7 +94,7 @@ def test_draws_are_one_for_the_count_and_one_for_the_group_of_each_tick() -> Non
             assert perturbed == BLOCK.size
 
 
-def test_what_is_drawn_is_the_same_for_other_counts_that_group_alike() -> None:
+def test_noise_requests_match_for_counts_with_equal_grouping() -> None:
     view = []
     for level in (0, 7, 2**40):
         noise = CountedNoise(SilentNoise())
@@ -104,7 +104,7 @@ def test_what_is_drawn_is_the_same_for_other_counts_that_group_alike() -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_feed_is_steps_and_parts_of_releases_are_releases(window: str) -> None:
+def test_feed_equals_steps_and_joined_parts(window: str) -> None:
     mechanism = claim(window=window)
     whole = released(mechanism, InsecureNoise(4))
     run = mechanism.start(WIDTH, InsecureNoise(4))
@@ -119,7 +119,7 @@ def test_feed_is_steps_and_parts_of_releases_are_releases(window: str) -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_saved_run_goes_on_as_it_would_have(window: str) -> None:
+def test_saved_run_continues_identically(window: str) -> None:
     mechanism, noise = claim(window=window, theta=40), InsecureNoise(5)
     run = mechanism.start(WIDTH, noise)
     run.feed(BLOCK[:25])
@@ -129,7 +129,7 @@ def test_a_saved_run_goes_on_as_it_would_have(window: str) -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
+def test_late_group_equals_group_of_earlier_zeros(window: str) -> None:
     run = claim(window=window, theta=40).start(WIDTH - 1, SilentNoise())
     run.feed(BLOCK[:25, 1:])
     run.widen(1)
@@ -140,7 +140,7 @@ def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
     same(late, whole.select_ticks(slice(25, None)))
 
 
-def test_memory_is_what_a_run_keeps_at_most() -> None:
+def test_run_state_fits_its_declared_memory() -> None:
     mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 6")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
@@ -157,8 +157,8 @@ def coverage(release: GroupedRelease, truth: np.ndarray, confidence: float) -> f
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 6"])
-def test_intervals_hold_the_truth_as_often_as_they_say(window: str) -> None:
-    """Ticks that are 6 apart share no noise. That a half of the scale would be too narrow is seen, too."""
+def test_intervals_hold_the_truth_as_often_as_stated(window: str) -> None:
+    """Ticks that are 6 apart share no noise. Half the scale must be too narrow."""
     tall = np.tile(BLOCK, (1, 400))
     release = released(Pegasus(Pure("0.2"), window=window), InsecureNoise(6), tall).select_ticks(slice(5, None, 6))
     truth = np.tile(truths(window), (1, 400))[5::6]
@@ -208,7 +208,7 @@ def test_settings_that_make_no_claim_are_refused() -> None:
         Pegasus(Pure(Fraction(1, 2**48)))
 
 
-def test_a_history_refuses_releases_of_other_groups_and_of_another_kind():
+def test_history_refuses_releases_of_other_width_or_kind():
     release = Pegasus(Pure(1)).start(3).feed(np.ones((4, 3), int))
     with pytest.raises(ValueError, match=r"^release must be of 2 groups, as its history is, got 3$"):
         Pegasus(Pure(1)).history(2).add(release)
@@ -216,7 +216,7 @@ def test_a_history_refuses_releases_of_other_groups_and_of_another_kind():
         Pegasus(Pure(1), block=4).history(3).add(release)
 
 
-def test_a_window_longer_than_a_history_is_all_of_it_and_one_that_fits_no_memory_is_refused():
+def test_window_longer_than_history_is_whole_but_bounded():
     for made in (Pegasus(Pure(1)), Pegasus(Pure(1), block=64)):
         history = made.history(2)
         history.add(made.start(2).feed(np.ones((9, 2), int)))
@@ -227,7 +227,7 @@ def test_a_window_longer_than_a_history_is_all_of_it_and_one_that_fits_no_memory
         Pegasus(Pure(1), window="sliding " + "9" * 5000)
 
 
-def test_half_widths_of_long_windows_are_of_few_more_draws_and_never_of_fewer():
+def test_long_window_half_widths_round_the_draws_up_slightly():
     made = Pegasus(Pure(1), window="running")
     for tick in (3, 128, 129, 1000, 10**6 + 1):
         exact = made.error_bound(tick).noise

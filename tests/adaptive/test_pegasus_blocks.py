@@ -53,7 +53,7 @@ def truths(window: str) -> Ints:
 
 
 class Spendthrift(Pegasus):
-    """Reads ticks as if there were no blocks: what blocks take is spent twice."""
+    """A broken twin: it spends the budget of blocks again on ticks."""
 
     @cached_property
     def perturber(self) -> DiscreteLaplace:
@@ -61,7 +61,7 @@ class Spendthrift(Pegasus):
 
 
 def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Fraction]]]:
-    """At each tick, what is read of it and of its block without noise, and the requested scales."""
+    """Return each tick's exact reading, its block's reading and the requested scales."""
     noise = CountedNoise(SilentNoise())
     run, rows = mechanism.start(1, noise), []
     for row in counts:
@@ -73,7 +73,7 @@ def readings(mechanism: Pegasus, counts: Ints) -> list[tuple[int, int, list[Frac
 
 
 def loss_of_one_event(mechanism: Pegasus, tick: int) -> Fraction:
-    """As charged by the noise under each reading that moves; by the Grouper as its own claim says."""
+    """Return the loss of the moved readings, plus the Grouper's epsilon."""
     counts = COUNTS[:, :1]
     neighbour = counts.copy()
     neighbour[tick] += 1
@@ -84,7 +84,7 @@ def loss_of_one_event(mechanism: Pegasus, tick: int) -> Fraction:
     return loss
 
 
-def test_an_event_is_in_one_tick_and_one_block_and_their_losses_add_up() -> None:
+def test_event_loses_its_tick_and_block_readings() -> None:
     for tick in (0, 7, 8, 30, TICKS - TICKS % BLOCK - 1):
         assert loss_of_one_event(claim(), tick) == 1
     assert loss_of_one_event(claim(), TICKS - 1) == 1 - Fraction(4, 5) / 3  # no reading of the open block yet
@@ -92,7 +92,7 @@ def test_an_event_is_in_one_tick_and_one_block_and_their_losses_add_up() -> None
     assert loss_of_one_event(claim(Spendthrift), 9) == 1 + Fraction(4, 5) / 3  # the twin is caught
 
 
-def test_settings_set_the_noise_that_they_say() -> None:
+def test_settings_determine_noise_scales() -> None:
     mechanism = claim(split="3/4", coarse="2/5")
     assert mechanism.perturber == DiscreteLaplace(Fraction(20, 9))
     assert mechanism.blocks == Blocks(BLOCK, DiscreteLaplace(Fraction(10, 3)), mechanism.perturber)
@@ -103,7 +103,7 @@ def test_settings_set_the_noise_that_they_say() -> None:
     assert released(plain, SilentNoise()).block_readings is None
 
 
-def test_draws_are_one_for_each_block_more() -> None:
+def test_each_block_adds_one_draw() -> None:
     noise, mechanism = CountedNoise(InsecureNoise(3)), claim()
     released(mechanism, noise)
     assert noise.total == 2 * COUNTS.size + TICKS // BLOCK * WIDTH
@@ -141,8 +141,8 @@ class Impulses:
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("coarse", ["1/3", "1/100", "99/100"])
-def test_the_centre_is_the_truth_and_as_many_draws_as_its_bar_says(window: str, coarse: str) -> None:
-    """Each draw enters with weight 1, -1 or not at all; that a coarse part changes which, is seen below."""
+def test_centre_is_truth_plus_draws_of_its_bound(window: str, coarse: str) -> None:
+    """Each draw enters with weight 1, -1 or 0. The coarse share decides which draws enter."""
     mechanism = claim(window=window, coarse=coarse)
     counts = np.tile(COUNTS[:, :1], (1, TICKS + TICKS // BLOCK))
     release = released(mechanism, Impulses(mechanism), counts)
@@ -156,8 +156,8 @@ def test_the_centre_is_the_truth_and_as_many_draws_as_its_bar_says(window: str, 
         assert [term for term in bar.noise.terms if term.count] == [term for term in terms if term.count]
 
 
-def test_a_block_without_the_ticks_before_a_window_stands_for_its_edge_where_that_is_less_noise() -> None:
-    """And a bar that does not know of it would be too wide, or too narrow with another centre."""
+def test_trimmed_block_covers_window_edge_if_less_noisy() -> None:
+    """The bound must follow the same choice, or it is too wide or too narrow."""
     one = DiscreteLaplace(Fraction(3))
     covers = [Blocks(8, one, one).cover_window(20, tick) for tick in range(24, 32)]
     assert [cover.edge_ticks for cover in covers] == [4, 3, 2, 1, 0, 7, 6, 5]
@@ -174,14 +174,14 @@ def test_long_windows_have_few_draws() -> None:
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_without_noise_the_centre_is_the_truth_and_so_is_the_value_of_a_constant_stream(window: str) -> None:
+def test_centre_and_constant_values_are_exact_without_noise(window: str) -> None:
     np.testing.assert_array_equal(released(claim(window=window), SilentNoise()).centre, truths(window))
     level = released(claim(window=window), SilentNoise(), np.full((TICKS, 2), 40))
     np.testing.assert_allclose(level.value, level.centre)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Ticks that are 32 apart share no noise. That a half of the scale would be too narrow is seen, too."""
+def test_intervals_hold_the_truth_as_often_as_stated() -> None:
+    """Ticks that are 32 apart share no noise. Half the scale must be too narrow."""
     tall, settings = np.tile(COUNTS, (1, 600)), {"window": "sliding 16", "block": BLOCK}
     release = released(Pegasus(Pure("0.2"), **settings), InsecureNoise(6), tall).select_ticks(slice(27, None, 32))
     truth = np.tile(truths("sliding 16"), (1, 600))[27::32]
@@ -197,7 +197,7 @@ def state(release: GroupedRelease, truth: Ints) -> float:
 
 
 def written_out(release: GroupedRelease, mechanism: Pegasus, window: str, name: str) -> np.ndarray:
-    """The values at each tick, from the public series alone, column by column."""
+    """Return the values at each tick, computed from the public series column by column."""
     assert release.block_readings is not None
     assert mechanism.blocks is not None
     one, coarse = (sqrt(law.variance) for law in (mechanism.perturber, mechanism.blocks.block_law))
@@ -212,7 +212,7 @@ def written_out(release: GroupedRelease, mechanism: Pegasus, window: str, name: 
 
 @dataclass
 class Known:
-    """All that is known of one column at a tick."""
+    """Public knowledge of one column at a tick."""
 
     noisy: Ints
     started: Ints
@@ -236,7 +236,7 @@ class Known:
         return firm((ticks + beyond)[-size:].sum(), self.coarse * sqrt((shares**2).sum()))
 
     def level(self, rests: list[float], own: np.ndarray) -> float:
-        """Of the open ticks, whose counts beyond groups are their `own`."""
+        """Estimate the open ticks; `own` are their counts beyond groups."""
         share = len(own) / BLOCK
         moved = share**2 * np.mean(np.diff([0, *rests]) ** 2)
         weight = moved / (moved + len(own) * self.one**2)
@@ -244,7 +244,7 @@ class Known:
 
 
 def firm(value: float, noise: float) -> float:
-    """0 up to one standard error, all from three on."""
+    """Return 0 up to one standard error, and the full value from three on."""
     return float(
         np.interp(value, np.array([-4, -3, -1, 1, 3, 4]) * noise, np.array([-4, -3, 0, 0, 3, 4]) * noise)
         if abs(value) < 4 * noise
@@ -263,7 +263,7 @@ def smooth(noisy: Ints, name: str, one: float) -> np.ndarray:
 
 @pytest.mark.parametrize("name", SMOOTHERS)
 @pytest.mark.parametrize("window", ["sliding 8", "sliding 13", "sliding 29", "running"])
-def test_values_are_groups_and_what_blocks_have_beyond_them(window: str, name: str) -> None:
+def test_values_match_explicit_formula_of_groups_and_blocks(window: str, name: str) -> None:
     mechanism = claim(window=window, smoother=name, theta=20)
     release = released(mechanism, InsecureNoise(5))
     expected = written_out(release, mechanism, window, name)
@@ -273,14 +273,14 @@ def test_values_are_groups_and_what_blocks_have_beyond_them(window: str, name: s
     np.testing.assert_allclose(release.value, expected, rtol=1e-9, atol=1e-9)
 
 
-def test_a_window_that_is_shorter_than_a_block_has_none() -> None:
+def test_window_shorter_than_a_block_uses_no_block() -> None:
     scaled = {window: isinstance(claim(window=window).window_smoothing, TwoScaleSmoothing) for window in WINDOWS}
     assert scaled == {window: window not in {"each", "sliding 7"} for window in WINDOWS}
 
 
 @pytest.mark.parametrize("window", WINDOWS)
 @pytest.mark.parametrize("smoother", SMOOTHERS)
-def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, smoother: str) -> None:
+def test_window_from_history_equals_the_released_one(window: str, smoother: str) -> None:
     mechanism = claim(window=window, smoother=smoother)
     release, history = released(mechanism, InsecureNoise(1)), mechanism.history(WIDTH)
     history.add(release.select_tick(0))
@@ -292,7 +292,7 @@ def test_a_window_from_the_history_is_the_one_that_a_run_releases(window: str, s
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_feed_is_steps_and_a_saved_run_goes_on_as_it_would_have(window: str) -> None:
+def test_feed_equals_steps_and_saved_run_continues(window: str) -> None:
     mechanism, noise = claim(window=window, smoother="quiet"), InsecureNoise(4)
     whole, run = released(mechanism, InsecureNoise(4)), mechanism.start(WIDTH, noise)
     for row in range(27):
@@ -306,7 +306,7 @@ def test_feed_is_steps_and_a_saved_run_goes_on_as_it_would_have(window: str) -> 
 
 
 @pytest.mark.parametrize("window", WINDOWS)
-def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
+def test_late_group_equals_group_of_earlier_zeros(window: str) -> None:
     mechanism = claim(window=window, smoother="quiet")
     run = mechanism.start(WIDTH - 1, SilentNoise())
     run.feed(COUNTS[:27, 1:])
@@ -317,7 +317,7 @@ def test_a_group_that_joins_late_was_there_with_zeros(window: str) -> None:
     same(late, released(mechanism, SilentNoise(), counts).select_ticks(slice(27, None)))
 
 
-def test_memory_is_what_a_run_keeps_at_most() -> None:
+def test_run_state_fits_its_declared_memory() -> None:
     mechanism = claim(max_group_ticks=30, theta=1000, window="sliding 29")
     run = mechanism.start(3, SilentNoise())
     run.feed(np.zeros((29, 3), int))
@@ -329,7 +329,7 @@ def test_memory_is_what_a_run_keeps_at_most() -> None:
     assert remaining_items <= 3 * mechanism.memory() <= 2 * remaining_items
 
 
-def test_any_64_bits_are_accepted_and_wrapped_sums_move_by_one() -> None:
+def test_any_64_bit_counts_are_accepted_and_sums_wrap() -> None:
     ends = np.array([2**63 - 1, -(2**63), 2**62, -(2**62), 0])
     counts = RNG.choice(ends, (TICKS, WIDTH))
     for window in WINDOWS:
@@ -343,7 +343,7 @@ def test_any_64_bits_are_accepted_and_wrapped_sums_move_by_one() -> None:
 
 
 def test_a_lasting_low_level_is_found_by_blocks() -> None:
-    """Three in ten ticks, under noise of twice to four times as much in each: quiet in every group."""
+    """Three events in ten ticks, below the noise of every tick, so each group is quiet."""
     counts = (RNG.random((1100, 40)) < 0.3).astype(np.int64)
     errors = []
     for block in (None, 64):

@@ -1,4 +1,4 @@
-"""Nodes that are not read: what they are guessed to be, and what is certain of them all the same."""
+"""Pruned nodes: their guessed values and the bounds that still hold."""
 
 from dataclasses import replace
 from math import sqrt
@@ -23,7 +23,7 @@ def claim(hierarchy=PAIR, kind=PegasusHierarchy, **settings):
     return kind(Pure(1), hierarchy=hierarchy, **settings)
 
 
-def test_children_of_a_small_parent_are_its_even_parts_and_draw_nothing():
+def test_children_of_small_parent_split_it_without_draws():
     mechanism, noise = claim(consistent=False, theta=0), CountedNoise(SilentNoise())
     run = mechanism.start(noise=noise)
     threshold = mechanism.tiers[1].pruner.threshold[0]
@@ -36,7 +36,7 @@ def test_children_of_a_small_parent_are_its_even_parts_and_draw_nothing():
     assert readings == [1, 0, 1, 2]
 
 
-def test_below_a_node_that_is_not_read_nothing_is():
+def test_descendants_of_an_unread_node_are_unread():
     mechanism = claim(DEEP, prune=2)
     release = mechanism.start(noise=InsecureNoise(1)).feed(np.random.default_rng(1).poisson(9, (60, 4)))
     parents = np.array(DEEP.parents[1:])
@@ -46,11 +46,11 @@ def test_below_a_node_that_is_not_read_nothing_is():
     assert (release.noisy_counts[~release.was_read] == 0).all()
 
 
-def test_without_pruning_everything_is_read_though_all_is_zero():
+def test_without_pruning_all_zero_nodes_are_read():
     assert claim(DEEP, prune=None).start().feed(np.zeros((9, 4), int)).was_read.all()
 
 
-def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_none():
+def test_values_below_lowest_are_clamped_only_if_declared():
     values = [[-5, 9], [3, -7]]
     silent = SilentNoise()
     clamped = claim(prune=None, theta=0).start(noise=silent).feed(values)
@@ -62,7 +62,7 @@ def test_values_below_the_lowest_count_for_it_and_for_themselves_if_there_is_non
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 4", "running"])
-def test_guesses_over_windows_never_drift(window):
+def test_window_values_equal_sums_of_tick_guesses(window):
     alone = {"kind": TickPrunedHierarchy, "consistent": False, "max_group_ticks": 1, "prune": 2, "lowest": None}
     mechanism = claim(window=window, **alone)
     release = mechanism.start(noise=InsecureNoise(2)).feed(np.random.default_rng(2).poisson(3, (200, 2)))
@@ -74,13 +74,13 @@ def test_guesses_over_windows_never_drift(window):
     assert np.allclose(release.value, sums, rtol=0, atol=1e-3)
 
 
-READINGS = range(-80, 130)  # of a root that has 0 to 49
+READINGS = range(-80, 130)  # readings of a root with a count of 0 to 49
 
 
 def worst_miss(mechanism, confidence, upper):
-    """The largest exact chance that a tick's interval misses a leaf that has all that its root has.
+    """Return the worst exact probability that a tick's interval misses a leaf equal to its root.
 
-    Worked out from one release for each reading of the root; `upper` is the bound of a leaf that is not read.
+    Computed from one release for each reading of the root. `upper` is the bound of an unread leaf.
     """
     releases = [mechanism.start(noise=ImpulseNoise(0, reading)).step([0, 0]) for reading in READINGS]
     read = np.array([release.was_read[1] for release in releases])
@@ -93,19 +93,19 @@ def worst_miss(mechanism, confidence, upper):
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.8, 0.95])
-def test_intervals_miss_no_more_often_than_they_say_though_noise_decides_who_is_read(confidence):
+def test_intervals_hold_their_confidence_under_noisy_pruning(confidence):
     worst = worst_miss(claim(), confidence, lambda reading, release: release.interval(confidence)[1][1])
     assert 0.5 * (1 - confidence) < worst <= 1 - confidence
 
 
-def test_intervals_that_set_nothing_apart_are_caught(monkeypatch):
-    monkeypatch.setattr(node_bars, "PARTIAL_MISS_SHARE", 1e-12)  # own noise has all of the chance to miss
+def test_intervals_without_reserved_miss_share_are_caught(monkeypatch):
+    monkeypatch.setattr(node_bars, "PARTIAL_MISS_SHARE", 1e-12)  # own noise has the whole miss probability
     half = NoiseSum((Term(1, 1, claim().laws[0]),)).half_width(0.8)
     assert worst_miss(claim(), 0.8, lambda reading, release: max(0, reading + half)) > 1.1 * 0.2
 
 
 @pytest.mark.parametrize("window", ["sliding 3", "running"])
-def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
+def test_window_intervals_hold_for_nodes_with_unread_ticks(window):
     roots, spread = 4000, 6.5 * sqrt(0.09 / 4000)
     hierarchy = Hierarchy([None] * roots + [root for root in range(roots) for _ in range(2)])
     mechanism = PegasusHierarchy(Pure(1), hierarchy=hierarchy, window=window, prune=2)
@@ -127,7 +127,7 @@ def test_intervals_of_windows_hold_where_ticks_were_not_read(window):
     assert np.isfinite(half).all()
 
 
-def test_bars_are_the_law_of_the_draws_where_all_was_read_and_unknown_where_nothing_is_declared():
+def test_bounds_follow_draws_of_read_nodes_and_are_else_infinite():
     mechanism = claim(lowest=None, window="sliding 2", theta=0)
     quiet, loud = mechanism.start(noise=SilentNoise()).feed([[0, 0], [99, 99], [99, 99]]).error_bounds[1:]
     law = NoiseSum((Term(2, 1, mechanism.laws[1]),))
@@ -137,14 +137,14 @@ def test_bars_are_the_law_of_the_draws_where_all_was_read_and_unknown_where_noth
     assert np.isnan(quiet.stddev).tolist() == [False, True, True]
 
 
-def test_before_there_are_data_roots_are_certain_and_so_is_all_that_is_never_pruned():
+def test_bounds_before_data_are_finite_for_unpruned_nodes():
     law = NoiseSum((Term(1, 1, claim().laws[0]),))
     assert claim().error_bound(5).half_width(0.9).tolist() == [law.half_width(0.9), np.inf, np.inf]
     assert claim(prune=None).error_bound(5).half_width(0.9).tolist() == [law.half_width(0.9)] * 3
     assert "read" in PegasusHierarchy.ERROR_DEPENDS_ON
 
 
-def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
+def test_bounds_of_many_ticks_are_finite_and_grow():
     bars = claim(window="running").error_bound(2**40)
     widths = [
         replace(bars, is_counting=True, unread_ticks=np.array([0, n, n])).half_width(0.99)[1] for n in (0, 1, 2**39)
@@ -153,7 +153,7 @@ def test_bars_of_many_ticks_stay_finite_and_only_grow_with_what_was_not_read():
     assert widths == sorted(widths)
 
 
-def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> None:
+def test_very_negative_node_is_read_if_counts_are_signed() -> None:
     read, newest = np.array([True, True, True]), np.array([-90.0, 0.5, 90.0])
     for signed, expected in ((True, [False, True, False]), (False, [True, True, False])):
         guessing = NodePruner(np.full(3, 2.0), 0, signed)
@@ -161,28 +161,28 @@ def test_a_node_far_below_0_is_looked_into_where_counts_may_be_negative() -> Non
 
 
 def unread(ticks, chains=1, count=0):
-    """Leaves that are never read, and have all that their roots have."""
+    """Return a release of leaves that are never read and have the counts of their roots."""
     hierarchy = Hierarchy([None] * chains + list(range(chains)))
     values = np.full((ticks, chains), count)
     mechanism = claim(hierarchy, window="running", prune=2**40)
     return mechanism.start(noise=InsecureNoise(8)).feed(values).select_tick(-1)
 
 
-def test_what_was_never_read_is_known_as_well_as_what_it_is_a_part_of():
+def test_interval_of_unread_leaf_is_little_wider_than_roots():
     for ticks in (16, 256):
         root, leaf = unread(ticks).interval(0.95)[1]
         assert root < leaf < 2 * unread(ticks).error_bounds[0].half_width(0.95)[0] + root
 
 
 class NoiselessBound(node_bars.NodeErrorBound):
-    """Takes no account of the noise of sums."""
+    """A broken twin: it ignores the noise of sums."""
 
     def draws_half_width(self, draws, law, confidence):
         return 0.0
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.9])
-def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_them(confidence):
+def test_ancestor_bounds_miss_at_most_their_reserved_share(confidence):
     chains, count, ticks = 3000, 40, 12
     release = replace(unread(ticks, chains, count), value=np.zeros(2 * chains))
     apart = (1 - confidence) * node_bars.PARTIAL_MISS_SHARE / 4  # of the half for sums, the half for those of all ticks
@@ -195,7 +195,7 @@ def test_bounds_by_an_ancestor_miss_no_more_often_than_what_is_set_apart_for_the
     assert missed(replace(release, error_bounds=bounds)) > 0.4, "bounds that say nothing of an ancestor's noise"
 
 
-def test_the_deeper_a_node_the_more_ancestors_share_what_is_set_apart():
+def test_reserved_miss_share_is_divided_among_ancestors():
     bars = unread(16).error_bounds[0]
     deep = replace(
         bars,

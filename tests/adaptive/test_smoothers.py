@@ -1,4 +1,4 @@
-"""Laws of smoothers and windows: by hand, and beside sums that are written out group by group."""
+"""Laws of smoothers and windows: by hand, and against explicit sums of groups."""
 
 from itertools import pairwise
 
@@ -34,7 +34,7 @@ def groups(started: np.ndarray) -> list[range]:
 
 
 def estimates(noisy: np.ndarray, name: str) -> np.ndarray:
-    """All ticks of one group."""
+    """Return the estimates of all ticks of one group."""
     mean = noisy.mean()
     if name == "james_stein":
         return mean + (noisy - mean) / len(noisy)
@@ -42,7 +42,7 @@ def estimates(noisy: np.ndarray, name: str) -> np.ndarray:
 
 
 def written_out(name: str, size: int) -> np.ndarray:
-    """The sliding window at each tick, from the groups as they were known then."""
+    """Return the sliding window at each tick, from the groups known at that tick."""
     out = np.zeros((TICKS, WIDTH))
     for tick in range(1, TICKS + 1):
         for column in range(WIDTH):
@@ -65,7 +65,7 @@ def test_a_group_of_4_6_and_20_by_hand() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 16, TICKS, TICKS + 5])
-def test_a_sliding_window_is_the_sum_over_groups(name: str, size: int) -> None:
+def test_sliding_window_equals_the_sum_of_its_groups(name: str, size: int) -> None:
     np.testing.assert_allclose(HISTORY.estimate_sliding(size, name), written_out(name, size), rtol=1e-12, atol=1e-11)
 
 
@@ -77,20 +77,20 @@ def test_counts_and_running_sums_are_the_shortest_and_longest_windows(name: str)
     )
 
 
-def test_nothing_is_clamped_before_it_is_smoothed() -> None:
+def test_smoothing_does_not_clamp_counts() -> None:
     below = GroupHistory(np.array([[-9], [1], [2]]), np.array([[True], [False], [False]]))
     assert below.estimate_counts("average")[-1, 0] == -2
 
 
-def test_a_count_out_of_all_proportion_leaves_nothing_behind() -> None:
-    """Sums are of whole numbers: what has left a window has left it."""
+def test_huge_count_leaves_no_residue_after_its_window() -> None:
+    """Sums are of whole numbers, so an expired count leaves the sum exactly."""
     noisy = np.array([[2**49 + 1], [3], [5], [4], [4], [1]])
     history = GroupHistory(noisy, np.array([[True], [True], [False], [True], [False], [False]]))
     for name in NAMES:
         assert history.estimate_sliding(3, name)[-1, 0] == (12 if name == "median" else 9)
 
 
-def test_columns_that_are_not_active_stay_as_they_are() -> None:
+def test_inactive_columns_do_not_change() -> None:
     group = empty_group(MedianSmoother(), 2)
     for noisy, started, active in (([5, 5], [1, 1], [1, 1]), ([9, 9], [0, 0], [1, 0]), ([1, 1], [0, 1], [1, 1])):
         extend_group(group, np.array(noisy), np.array(started, bool), np.array(active, bool))
@@ -99,7 +99,7 @@ def test_columns_that_are_not_active_stay_as_they_are() -> None:
     assert MedianSmoother().estimate_newest(group, np.array([1, 1])).tolist() == [5, 1]
 
 
-def test_a_history_takes_releases_of_one_tick_of_several_and_of_one_group() -> None:
+def test_history_accepts_single_ticks_slices_and_single_groups() -> None:
     def release(rows: slice | int) -> GroupedRelease:
         ticks = 1 if isinstance(rows, int) else len(range(TICKS)[rows])
         value = NOISY[rows].astype(float)
@@ -127,7 +127,7 @@ def test_alerts_are_of_smoothed_counts_and_of_sliding_windows() -> None:
         assert 0 < alerts.mean() < 1
 
 
-def test_bands_hold_every_row_of_every_column_once() -> None:
+def test_bands_contain_every_row_of_every_column_once() -> None:
     for lengths in ([0, 0], [3], [300, 1, 0, 40], RNG.integers(0, 500, 5000)):
         length = np.asarray(lengths)
         view = np.zeros((int(length.max()) + 1, len(length)), int)
@@ -138,7 +138,7 @@ def test_bands_hold_every_row_of_every_column_once() -> None:
         assert view.max() <= 1
 
 
-def test_room_is_made_for_rows_and_cut_where_there_is_far_too_much() -> None:
+def test_row_capacity_doubles_when_full_and_shrinks_when_excessive() -> None:
     rows = np.arange(64).reshape(64, 1)
     assert len(resize_rows(rows, 65)) == 128
     assert resize_rows(rows, 16) is rows
@@ -146,7 +146,7 @@ def test_room_is_made_for_rows_and_cut_where_there_is_far_too_much() -> None:
     np.testing.assert_array_equal(resize_rows(rows, 8), rows[:8])
 
 
-def test_windows_and_smoothers_that_are_none_are_refused() -> None:
+def test_invalid_windows_and_smoothers_are_refused() -> None:
     for bad in ("", "all", "sliding", "sliding 0", "sliding -3", "each 2", "running 5", "sliding 1.5", None):
         with pytest.raises(ValueError, match=r'^window must be "each", "running" or "sliding TICKS", got'):
             parse_window(bad)
@@ -154,7 +154,7 @@ def test_windows_and_smoothers_that_are_none_are_refused() -> None:
         build_smoother("mode", 1.0)
 
 
-def test_quiet_groups_are_nothing_and_loud_ones_their_mean_by_hand() -> None:
+def test_quiet_groups_are_zero_and_loud_groups_their_mean() -> None:
     """Two counts of standard error 2 are loud above 3 * 2 * sqrt(2) = 8.49 together."""
     noisy, started = np.array([[3, 5], [5, 4]]), np.array([[True, True], [False, False]])
     history = GroupHistory(noisy, started, stddev=2.0)
@@ -163,8 +163,8 @@ def test_quiet_groups_are_nothing_and_loud_ones_their_mean_by_hand() -> None:
 
 
 @pytest.mark.parametrize("window", ["each", "sliding 7", "running"])
-def test_a_quiet_window_is_never_far_from_the_sum_of_its_counts(window: str) -> None:
-    """A low level that lasts is quiet in every group: without the guard all of it would be lost."""
+def test_quiet_window_stays_near_the_sum_of_counts(window: str) -> None:
+    """A constant low level is quiet in every group, so only the guard preserves it."""
     noisy = np.ones((TICKS, 1), np.int64)
     history = GroupHistory(noisy, np.arange(TICKS)[:, None] % 2 == 0, stddev=2.0)
     size = {"each": 1, "sliding 7": 7, "running": TICKS}[window]

@@ -1,4 +1,4 @@
-"""Sparse counters are offered where the declared density says that they win, and there they do."""
+"""Sparse counters are offered if the declared density predicts a gain, and do gain."""
 
 from functools import cache
 from typing import Any
@@ -24,7 +24,7 @@ TICKS = 512
 
 @cache
 def simulated(made: Any, events: int, width: int = 400, ticks: int = TICKS) -> float:
-    """The root of the mean squared error over ticks and groups, for events that come at any tick."""
+    """Return the RMSE of all ticks and groups, for events at random ticks."""
     places = InsecureNoise(11).laplace(10**9, events * width) % ticks
     values = np.zeros((ticks, width), np.int64)
     np.add.at(values, (places, np.arange(events * width) % width), 1)
@@ -46,7 +46,7 @@ def simulated(made: Any, events: int, width: int = 400, ticks: int = TICKS) -> f
         {"horizon": TICKS, "window": "each", "expected": "1/100"},
     ],
 )
-def test_nothing_changes_for_who_declares_no_density_or_asks_for_another_window(query: dict[str, Any]) -> None:
+def test_without_density_or_running_window_the_choice_is_usual(query: dict[str, Any]) -> None:
     rest = {name: value for name, value in query.items() if name != "expected"}
     for loss in (Pure(1), Approx(1, 1e-9)):
         assert choose(loss, **query) == usual(loss, **rest)
@@ -60,12 +60,12 @@ def test_predicted_errors_are_those_of_simulation_to_a_fifth(epsilon: Any, event
 
 
 @pytest.mark.parametrize("epsilon", ["7/10", "3/2"])
-def test_the_prediction_for_another_epsilon_is_not_mistaken_for_it(epsilon: str) -> None:
+def test_prediction_for_another_epsilon_does_not_match_simulation(epsilon: str) -> None:
     made, other = (SparseCounter(Pure(each), horizon=TICKS, signed=False) for each in (1, epsilon))
     assert predict_sparse_error(other, TICKS, 100).rmse != pytest.approx(simulated(made, 100), rel=0.2)
 
 
-def test_far_below_the_break_even_a_sparse_counter_is_chosen_and_wins_in_simulation() -> None:
+def test_sparse_counter_is_chosen_below_break_even_and_wins() -> None:
     offers = compare(Pure(1), horizon=TICKS, expected="1/20")
     chosen = choose(Pure(1), horizon=TICKS, expected="1/20")
     assert isinstance(chosen, SparseCounter)
@@ -76,7 +76,7 @@ def test_far_below_the_break_even_a_sparse_counter_is_chosen_and_wins_in_simulat
     assert offers.offers[0].rmse == pytest.approx(error, rel=0.2)
 
 
-def test_above_the_break_even_none_is_offered_and_none_would_win() -> None:
+def test_sparse_counter_is_refused_above_break_even_and_loses() -> None:
     offers = compare(Pure(1), horizon=TICKS, expected=1)
     assert offers.best == usual(Pure(1), horizon=TICKS)
     dense = offers.offers[0]
@@ -90,7 +90,7 @@ def test_the_more_is_expected_the_larger_is_the_predicted_error() -> None:
     assert choose(Pure(1), horizon=None, expected="1/100000") != usual(Pure(1), horizon=None)
 
 
-def test_pan_private_counts_are_offered_cascading_buffers_and_never_take_them() -> None:
+def test_pan_private_counts_never_choose_cascading_buffers() -> None:
     for density in ("1/1000", 1000, 10**6):
         offers = compare(Pure(1), horizon=2**14, expected=density, pan_private=True)
         assert offers.best == usual(Pure(1), horizon=2**14, pan_private=True)
@@ -98,7 +98,7 @@ def test_pan_private_counts_are_offered_cascading_buffers_and_never_take_them() 
         assert reasons == ["pan_private", "predicted error"]
 
 
-def test_cascading_buffers_must_win_by_more_than_their_prediction_may_be_off_by() -> None:
+def test_cascading_buffers_must_win_by_their_prediction_error() -> None:
     offers = compare(Pure(1), horizon=2**14, expected=10 / 2**14, pan_private=True)
     assert 0.85 * offers.rmse < offers.offers[1].rmse < 0.95 * offers.rmse
     assert f"must be below {0.8 * offers.rmse:.4g}" in offers.offers[1].refusal
@@ -118,7 +118,7 @@ def test_the_error_of_cascading_buffers_is_predicted_to_a_fifth() -> None:
         assert predict_cascade_error(made, 256, events) == pytest.approx(expected, rel=0.2)
 
 
-def test_lines_say_what_is_offered_and_why_not() -> None:
+def test_offer_lines_state_offers_and_refusals() -> None:
     lines = str(compare(Pure(1), horizon=TICKS, expected="1/20")).splitlines()
     assert [line.split()[0] for line in lines] == ["SubtractiveTree", "SparseCounter", "CascadingBuffers"]
     assert lines[0].endswith("whatever the data")
@@ -130,16 +130,16 @@ def test_lines_say_what_is_offered_and_why_not() -> None:
 
 
 @pytest.mark.parametrize("expected", [0, -1, "few", float("nan")])
-def test_densities_that_are_none_are_refused(expected: Any) -> None:
+def test_invalid_densities_are_refused(expected: Any) -> None:
     with pytest.raises(ValueError, match=r"^expected must be"):
         choose(Pure(1), horizon=TICKS, expected=expected)
 
 
-def test_memory_that_is_too_little_for_a_sparse_counter_is_a_reason() -> None:
+def test_too_little_memory_refuses_the_sparse_counter() -> None:
     offer = compare(Pure(1), horizon=TICKS, expected="1/50", memory=5).offers[0]
     assert offer.refusal.startswith("memory must be at least")
 
 
-def test_next_to_no_events_are_predicted_as_one():
+def test_expectation_below_one_event_is_predicted_as_one():
     least = predict_sparse_error(SparseCounter(Pure(1), horizon=2**10, signed=False), 2**10, 1e-9)
     assert least == predict_sparse_error(SparseCounter(Pure(1), horizon=2**10, signed=False), 2**10, 1.0)

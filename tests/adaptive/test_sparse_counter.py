@@ -1,4 +1,4 @@
-"""The private-partition counter counts, and its bars hold whatever the data."""
+"""The private-partition counter: its counts, its draws, and bounds that hold for all data."""
 
 from typing import Any
 
@@ -45,13 +45,13 @@ def missed(made: SparseCounter, stream: np.ndarray, confidence: float, width: in
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_intervals_hold_the_truth_as_often_as_they_say(name: str) -> None:
+def test_intervals_hold_the_truth_as_often_as_stated(name: str) -> None:
     for stream in STREAMS.values():
         assert missed(claim(**CLAIMS[name]), stream, 0.6) < 0.4
 
 
 def chance_to_miss(made: SparseCounter, confidence: float) -> np.ndarray:
-    """Of the interval of the first tick, exactly, for a first value of 0, 1, 2, .."""
+    """Return the exact miss probability of the first interval, for values 0, 1, 2, .."""
     threshold, flags = made.threshold_at(1), (np.array([True]), np.array([False]))
     wide, cut = (
         float(made.build_error_bound(np.array([n]), np.array([n + 1]), flag, threshold).half_width(confidence)[0])
@@ -64,41 +64,39 @@ def chance_to_miss(made: SparseCounter, confidence: float) -> np.ndarray:
     return np.asarray(below * above * beyond + (1 - below * above) * 2 * made.tree.distribution.tail(int(cut) + 1))
 
 
-FAR = 600  # that a draw is beyond it has no chance
+FAR = 600  # no draw exceeds it
 
 
 @pytest.mark.parametrize("confidence", [0.0, 0.5, 0.9, 0.999])
 @pytest.mark.parametrize("signed", [False, True])
-def test_no_value_is_missed_more_often_than_it_says_though_noise_decides_what_is_said(
-    signed: bool, confidence: float
-) -> None:
-    """Just beyond what a silent test bounds, values are missed if it is silent, and by the tree if not."""
+def test_first_interval_holds_its_confidence_for_any_value(signed: bool, confidence: float) -> None:
+    """Values just above the bound of a silent test are the worst case."""
     made = SparseCounter(Pure("1/5"), horizon=64, signed=signed)
     chances = chance_to_miss(made, confidence)
     assert 0.1 * (1 - confidence) < chances.max() <= 1 - confidence
 
 
 class NoTest(SegmentErrorBound):
-    """A broken twin: takes what a test lets pass for its threshold, as if the test had no noise."""
+    """A broken twin: it uses the threshold as bound, as if the test had no noise."""
 
     def half_width(self, confidence: float) -> Any:
         return np.full(len(self.draws), self.threshold - 1.0)
 
 
 class Sure(SparseCounter):
-    """A broken twin that gives such bars."""
+    """A broken twin with such bounds."""
 
     def build_error_bound(self, *parts: Any) -> SegmentErrorBound:
         return NoTest(*vars(super().build_error_bound(*parts)).values())
 
 
-def test_bars_that_forget_the_noise_of_the_test_are_found_out() -> None:
+def test_bounds_that_ignore_test_noise_are_caught() -> None:
     sure = Sure(Pure(2), horizon=64, threshold=8, signed=False)
     assert missed(sure, np.where(np.arange(TICKS) == 0, 8, 0), 0.9) > 0.1
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_what_is_said_before_there_are_data_is_no_less_than_what_is_said_after(name: str) -> None:
+def test_bound_before_data_is_at_least_the_released_bound(name: str) -> None:
     made = claim(**CLAIMS[name])
     run = made.start(300, InsecureNoise(3))
     for tick in range(1, TICKS + 1):
@@ -107,7 +105,7 @@ def test_what_is_said_before_there_are_data_is_no_less_than_what_is_said_after(n
         assert np.isnan(released.stddev).any() == released.error_bounds[0].is_waiting.any()
 
 
-def test_without_noise_a_release_is_the_count_at_the_last_cut() -> None:
+def test_release_without_noise_is_the_count_at_last_cut() -> None:
     run = claim(threshold=5).start(3, SilentNoise())
     values = np.array([[2, -3, 0], [2, -3, 5], [2, 0, 0], [1, 9, 4]])
     releases = run.feed(values)
@@ -135,7 +133,7 @@ def test_any_value_is_accepted() -> None:
         assert np.isfinite(releases.value).all()
 
 
-def test_how_much_is_drawn_follows_from_what_is_released() -> None:
+def test_number_of_draws_follows_from_the_releases() -> None:
     for values in (np.zeros((6, 4), int), np.tile([[0, 900, 0, 900]], (6, 1))):
         noise = CountedNoise(InsecureNoise(1))
         run = claim().start(4, noise)
@@ -143,7 +141,7 @@ def test_how_much_is_drawn_follows_from_what_is_released() -> None:
         assert noise.total == 4 * 2 + 6 * 4 * 2 + cuts * 3
 
 
-def test_a_silent_stream_is_cut_once_or_so_until_the_horizon() -> None:
+def test_silent_stream_is_cut_about_once_until_the_horizon() -> None:
     for made in (claim(horizon=250), claim(horizon=250, signed=False), claim(horizon=None)):
         width = 300
         run = made.start(width, InsecureNoise(7))
@@ -190,7 +188,7 @@ def test_trees_are_fitted_to_segments() -> None:
         assert all(digits[:ended].max() <= shape.max_digit_sum(ended) for ended in (1, 5, 48, 49, 399))
 
 
-def test_a_saved_run_goes_on() -> None:
+def test_saved_run_continues_after_load() -> None:
     made, values = claim(threshold=3, segments=100), np.arange(30).reshape(10, 3) % 4
     noise = InsecureNoise(5)
     run = made.start(3, noise)

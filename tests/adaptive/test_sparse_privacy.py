@@ -1,9 +1,9 @@
-"""The private-partition counter loses what it declares: the chances of all cuts of short streams, enumerated.
+"""The private-partition counter loses at most its claim, by enumeration of all cuts.
 
 All noise of the test has P(k) proportional to Q^|k|, Q = 1/8, so that a draw moved by 1 costs a factor of 8,
-and all chances are rational. The noise of thresholds is followed up to REACH; what is left out is known, and
-is given to the neighbour as a present, so that no promise that is kept can fail. Given the cuts, the releases
-are those of a tree, whose loss is that of its matrices.
+and all probabilities are rational. Threshold noise is enumerated up to REACH. The known remainder is added to the
+neighbour's probability, so a valid claim cannot fail. Given the cuts, the releases are those of a tree, and its
+matrices determine the loss.
 """
 
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ REACH = 10
 LEFT_OUT = 2 * Q ** (REACH + 1) / (1 + Q)
 Stream = tuple[int, ...]
 Cuts = tuple[bool, ...]
-ENDED = 72  # segments of a tree that is written down
+ENDED = 72  # segments of an enumerated tree
 
 
 MARGINS = {k: (1 - Q) / (1 + Q) * Q ** abs(k) for k in range(-REACH, REACH + 1)}
@@ -42,7 +42,7 @@ def stays(k: int) -> Fraction:
 
 @cache
 def silent(sums: Stream, threshold: int, margin: int) -> Fraction:
-    """The chance that a test with this noise of its threshold fires at none of these sums."""
+    """Return the probability that a test with this threshold noise never fires."""
     return stays(threshold + margin - sums[-1]) * silent(sums[:-1], threshold, margin) if sums else Fraction(1)
 
 
@@ -59,7 +59,7 @@ class Test:
 
     @property
     def margins(self) -> dict[int, Fraction]:
-        """The noises that a threshold may have, and their chances."""
+        """Return the possible threshold noise values with their probabilities."""
         return {0: Fraction(1)} if self.bare else MARGINS
 
     def chance(self, stream: Stream, cuts: Cuts) -> Fraction:
@@ -72,7 +72,7 @@ class Test:
         return whole
 
     def _segments(self, stream: Stream, cuts: Cuts) -> Any:
-        """The sums that each test sees, and whether it fires at the last of them."""
+        """Yield the sums that each test reads, and True if it fires at the last one."""
         sums, total = [], 0
         for value, cut in zip(stream, cuts, strict=True):
             total += value
@@ -108,7 +108,7 @@ class Test:
 
 
 def neighbours(values: Stream, ticks: int) -> Any:
-    """All pairs of streams that differ by 1 in one tick, both ways."""
+    """Yield all pairs of streams that differ by 1 in one tick, in both directions."""
     for stream in product(values, repeat=ticks):
         for tick, move in product(range(ticks), (-1, 1)):
             yield stream, (*stream[:tick], stream[tick] + move, *stream[tick + 1 :])
@@ -116,14 +116,14 @@ def neighbours(values: Stream, ticks: int) -> Any:
 
 @pytest.mark.parametrize("threshold", [1, 3])
 @pytest.mark.parametrize("ticks", [1, 2, 3, 4])
-def test_the_cuts_of_counts_lose_one_draw_and_no_more(ticks: int, threshold: int) -> None:
+def test_cuts_of_counts_lose_at_most_one_draw(ticks: int, threshold: int) -> None:
     counts, values = Test(threshold), (0, 1, 4) if ticks < 4 else (0, 2)
     assert not counts.loses(1 / Q, values, ticks)
     assert ticks == 1 or counts.loses(Fraction(7), values, ticks), "all but tight"
 
 
 @pytest.mark.parametrize("ticks", [1, 2, 3])
-def test_the_cuts_of_signed_values_lose_two_draws_and_no_more(ticks: int) -> None:
+def test_cuts_of_signed_values_lose_at_most_two_draws(ticks: int) -> None:
     signed = Test(1, signed=True)
     assert not signed.loses(1 / Q**2, (-3, 0, 1), ticks)
 
@@ -137,7 +137,7 @@ TWINS = {
 
 
 @pytest.mark.parametrize("name", TWINS)
-def test_enumeration_catches(name: str) -> None:
+def test_enumeration_catches_broken_test(name: str) -> None:
     twin, factor = TWINS[name]
     assert any(twin.loses(factor, (-3, 0, 1, 4), ticks) for ticks in (2, 3))
 
@@ -148,7 +148,7 @@ def claim(**settings: Any) -> SparseCounter:
 
 @pytest.mark.parametrize("signed", [False, True])
 @pytest.mark.parametrize("unit", [None, WEvent(3), User(2, 2)])
-def test_every_draw_has_the_scale_that_the_proof_asks_for(signed: bool, unit: Any) -> None:
+def test_every_draw_has_the_scale_required_by_the_proof(signed: bool, unit: Any) -> None:
     made = claim(signed=signed, split="1/5", segments=500, bound=2, **({"unit": unit} if unit else {}))
     share = Fraction(2) / (2 * (unit.ticks if unit else 1))
     assert (1 + signed) / made.test_noise.scale + made.shape.levels / made.tree.distribution.scale == share
@@ -156,7 +156,7 @@ def test_every_draw_has_the_scale_that_the_proof_asks_for(signed: bool, unit: An
 
 
 def p_sums(tree: SegmentTree, ended: int) -> np.ndarray:
-    """C, such that releases are B (C sums + noise): found by ending segments with one draw at a time."""
+    """Return C of releases B (C sums + noise), found with one draw at a time."""
     decode = np.zeros((ended, ended))
     for draw in range(ended):
         entries, count = np.zeros((tree.shape.levels, 1), np.int64), np.zeros(1, np.int64)
@@ -166,7 +166,7 @@ def p_sums(tree: SegmentTree, ended: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("segments", [1, 60, 1000])
-def test_a_segment_is_in_as_many_p_sums_as_the_tree_has_levels(segments: int) -> None:
+def test_segment_is_in_as_many_p_sums_as_levels(segments: int) -> None:
     tree = claim(segments=segments).tree
     memberships = np.abs(p_sums(tree, ENDED)).sum(axis=0).round(9)
     assert memberships.max() == min(tree.shape.levels, memberships.max())
@@ -176,7 +176,7 @@ def test_a_segment_is_in_as_many_p_sums_as_the_tree_has_levels(segments: int) ->
     assert (loses <= 1) == (tree.shape.levels == 1), "a tree whose noise is not scaled by its levels"
 
 
-def test_groups_that_end_segments_at_different_ticks_have_trees_of_their_own() -> None:
+def test_groups_with_different_segment_ends_have_separate_trees() -> None:
     tree, noise = SegmentTree(SegmentTreeShape(2, 3), claim().tree.distribution), InsecureNoise(4)
     entries, ended = np.zeros((3, 20_000), np.int64), np.zeros(20_000, np.int64)
     last = np.zeros(20_000, np.int64)
@@ -194,7 +194,7 @@ ENDS = np.array([-MOST - 1, -MOST, -(2**62), -(2**40) - 1, -(2**40), -2, -1, 0, 
 
 
 def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
-    """The sums that are released from, and those that are tested, after one tick of tests that never fire."""
+    """Return the released and the tested sums after one tick in which no test fires."""
     never = CommandedNoise(*[FAR] * len(values) * 2)
     run = cls(Pure(2), signed=signed).start(len(values), never)
     run.step(values)
@@ -202,14 +202,14 @@ def counted(cls: type[SparseCounter], signed: bool, values: Ints) -> Ints:
 
 
 def farthest(cls: type[SparseCounter], signed: bool) -> int:
-    """By how much sums move if values do by 1, around the circle of 64 bits."""
+    """Return the largest change of sums for a unit move of values modulo 2**64."""
     extra = (ENDS.astype(np.uint64) + np.uint64(1)).astype(np.int64)
     total, tested = counted(cls, signed, extra) - counted(cls, signed, ENDS)
     return max(abs(int(moved)) for moved in (*total, *tested))
 
 
 @pytest.mark.parametrize("signed", [False, True])
-def test_a_value_that_moves_by_one_moves_all_sums_by_one_even_where_64_bits_wrap(signed: bool) -> None:
+def test_unit_move_changes_sums_by_one_even_across_64_bits(signed: bool) -> None:
     assert farthest(SparseCounter, signed) == 1
     assert farthest(Clipping, signed) > 1
 
@@ -231,7 +231,7 @@ class Reusing(SparseCounter):
 
 
 def strangest(made: SparseCounter, stream: Stream) -> float:
-    """By how many standard errors the cuts of many runs differ from the chances that were enumerated."""
+    """Return the largest deviation of cut frequencies from enumeration, in standard errors."""
     width = 40_000
     releases = made.start(width, InsecureNoise(8)).feed(np.repeat(np.array(stream)[:, None], width, axis=1))
     ended = np.stack([bar.ordinal[: len(bar.is_waiting)] for bar in releases.error_bounds])
@@ -245,7 +245,7 @@ def strangest(made: SparseCounter, stream: Stream) -> float:
 
 
 def dyadic(cls: type[SparseCounter], signed: bool) -> SparseCounter:
-    """A counter whose tests have noise of Q = 1/8, but for a millionth."""
+    """Return a counter with test noise of Q = 1/8, up to a millionth."""
     return cls(Pure(2 * (1 + signed) * Fraction(np.log(8))), horizon=9, threshold=1, split="1/2", signed=signed)
 
 
@@ -255,5 +255,5 @@ def test_the_counter_cuts_with_the_chances_that_were_enumerated(signed: bool, st
     assert strangest(dyadic(SparseCounter, signed), stream) < 6.5
 
 
-def test_a_counter_that_reuses_the_noise_of_thresholds_is_noticed() -> None:
+def test_counter_that_reuses_threshold_noise_is_caught() -> None:
     assert strangest(dyadic(Reusing, False), (0, 2, 0, 3)) > 20

@@ -1,4 +1,4 @@
-"""The mechanisms of w-event privacy: what they release, what they remember, and what their bars promise."""
+"""The mechanisms of w-event privacy: their releases, memory and error bounds."""
 
 from fractions import Fraction
 from typing import Any
@@ -38,7 +38,7 @@ int64 = st.integers(-(2**63), 2**63 - 1)
 
 
 @every_kind
-def test_units_whose_ticks_are_not_consecutive_are_refused(kind: type[Any]) -> None:
+def test_units_of_nonconsecutive_ticks_are_refused(kind: type[Any]) -> None:
     for unit in (User(1, 3), User(2, 1), Event(replace=True, moves=True)):
         with pytest.raises(ValueError, match=r"^unit must be an Event that stays in its tick, a Tick or a W"):
             kind(Pure(1), unit=unit, bound=2)
@@ -58,7 +58,7 @@ def test_group_size_shares_epsilon_among_the_steps_of_a_window(kind: type[Any]) 
     assert claim.step_loss.group(12) == claim.loss
 
 
-def test_uniform_is_a_sliding_sum_of_one_tick_under_the_same_unit() -> None:
+def test_uniform_equals_window_sum_of_one_tick() -> None:
     for w in (1, 4, 9):
         ours = WEventUniform(Pure("1/3"), unit=WEvent(w), bound=5)
         theirs = WindowSum(Pure("1/3"), window=1, unit=WEvent(w), bound=5)
@@ -69,7 +69,7 @@ def test_uniform_is_a_sliding_sum_of_one_tick_under_the_same_unit() -> None:
         assert (same == theirs.start(3, InsecureNoise(1)).feed(block)).all()
 
 
-def test_sample_publishes_one_tick_in_w_and_says_nothing_of_the_others() -> None:
+def test_sample_publishes_one_tick_in_w_and_bounds_no_other() -> None:
     released = WEventSample(Pure(1), unit=WEvent(3)).start(1, SilentNoise()).feed(np.arange(10, 17))
     assert released.value.tolist() == [10, 10, 10, 13, 13, 13, 16]
     assert np.isnan(released.stddev).tolist() == [False, True, True] * 2 + [False]
@@ -77,7 +77,7 @@ def test_sample_publishes_one_tick_in_w_and_says_nothing_of_the_others() -> None
 
 
 @pytest.mark.parametrize("kind", [WEventUniform, WEventSample])
-def test_groups_may_come_later_where_none_decides_for_another(kind: type[Any]) -> None:
+def test_groups_can_be_added_if_decisions_are_separate(kind: type[Any]) -> None:
     run = kind(Pure(1), unit=WEvent(4)).start(1, InsecureNoise(3))
     run.widen(2)
     run.feed([[1, 2, 3]] * 6)
@@ -87,7 +87,7 @@ def test_groups_may_come_later_where_none_decides_for_another(kind: type[Any]) -
 
 
 @both
-def test_groups_cannot_come_later_where_all_decide_together(kind: type[Any]) -> None:
+def test_groups_cannot_be_added_if_decisions_are_joint(kind: type[Any]) -> None:
     with pytest.raises(TypeError, match=r"^width must stay as it is for Budget"):
         kind(Pure(1)).start(1, SilentNoise()).widen(1)
 
@@ -131,7 +131,7 @@ def test_any_integers_are_data(kind: type[Any], numbers: list[tuple[int, int]], 
 
 @given(published=st.lists(int64, min_size=2, max_size=2), values=st.lists(int64, min_size=2, max_size=2))
 def test_distance_moves_no_farther_than_data(published: list[int], values: list[int]) -> None:
-    """Integers of 64 bits are a circle: a count that moves by 1 may go from the largest to the smallest."""
+    """64-bit integers wrap: a unit move can lead from the largest to the smallest value."""
     assert steepest(clipped_distance, published, values) <= 1
 
 
@@ -156,7 +156,7 @@ def test_no_distance_overflows() -> None:
 
 
 def rebuilt(claim: Any, released: AdaptiveRelease) -> State:
-    """The memory of a run, from its releases alone."""
+    """Rebuild the memory of a run from its releases alone."""
     state = claim.initial(released.value.shape[1], SilentNoise())
     for value, bar in zip(released.value, released.error_bounds, strict=True):
         noise = getattr(bar, "noise", bar)
@@ -187,7 +187,7 @@ def test_the_memory_is_a_function_of_the_releases(kind: type[Any]) -> None:
 
 
 class Remembering(BudgetDistribution):
-    """A broken twin: it compares with the last data that it saw, not with what it released."""
+    """A broken twin: it compares with the previous data, not with its release."""
 
     def step(self, state: State, values: Ints, noise: Noise) -> AdaptiveRelease:
         released = super().step(state, values, noise)
@@ -200,7 +200,7 @@ def test_a_twin_that_remembers_data_is_caught() -> None:
 
 
 @every_kind
-def test_an_announced_intrusion_is_shown_the_memory_and_needs_no_noise(kind: type[Any]) -> None:
+def test_announced_intrusion_copies_memory_without_drawing_noise(kind: type[Any]) -> None:
     noise = CommandedNoise()
     run = kind(Pure(1), unit=WEvent(4), pan_private=True).start(2, noise)
     run.step([3, 4])
@@ -212,7 +212,7 @@ def test_an_announced_intrusion_is_shown_the_memory_and_needs_no_noise(kind: typ
 
 
 def missed(apart: int, beta: float, fresh: type[Any] = FreshErrorBound) -> float:
-    """The exact chance that the truth, so far from the last publication, is missed at the next tick."""
+    """Return the exact probability that the next interval misses a truth `apart` from the release."""
     claim = BudgetDistribution(Pure(1), unit=WEvent(2))
     law = claim.build_law(claim.epsilon / 8)
     published = fresh(single_draw_noise(law)).half_width(1 - beta)
@@ -226,11 +226,11 @@ def missed(apart: int, beta: float, fresh: type[Any] = FreshErrorBound) -> float
 
 
 @pytest.mark.parametrize("beta", [0.5, 0.05, 0.01])
-def test_the_truth_is_missed_no_more_often_than_said_however_far_it_is(beta: float) -> None:
+def test_truth_at_any_distance_is_missed_at_most_beta(beta: float) -> None:
     assert max(missed(apart, beta) for apart in range(0, 60, 6)) <= beta
 
 
-def test_without_a_share_for_the_comparison_it_would_be() -> None:
+def test_bound_without_share_for_comparison_misses_too_often() -> None:
     class Whole(FreshErrorBound):
         def half_width(self, confidence: float) -> float:
             return self.noise.half_width(confidence)

@@ -1,4 +1,4 @@
-"""Anything that can be called is audited, and whatever it shows is evidence."""
+"""Audits of plain callables: every output of a run is evidence."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -19,7 +19,7 @@ dp.enable_features("contrib")
 
 
 def shown(output: Any) -> list[float]:
-    """The view of one run that always gives this."""
+    """Return the view of a run with this constant output."""
     return CallableSubject("one", lambda data: output, Pure(1), 0, 1).views(0, 1)[0].tolist()
 
 
@@ -34,7 +34,7 @@ def laplace(kind: type, scale: float) -> Any:
 
 
 @pytest.mark.parametrize("kind", [int, float])
-def test_a_measurement_of_opendp_is_acquitted_and_condemned_with_half_its_noise(kind: type) -> None:
+def test_opendp_measurement_is_acquitted_and_with_half_noise_condemned(kind: type) -> None:
     for scale, times in ((1.0, 1), (0.5, 2)):
         measurement = laplace(kind, scale)
         found = measured(
@@ -48,7 +48,7 @@ def test_a_measurement_of_opendp_is_acquitted_and_condemned_with_half_its_noise(
         assert (found > 1) == (times == 2)
 
 
-def test_a_measurement_is_called_run_by_run_if_it_takes_one_at_a_time() -> None:
+def test_measurement_without_vector_argument_is_called_once_per_run() -> None:
     measurement = dp.m.make_laplace(dp.atom_domain(T=int), dp.absolute_distance(T=int), scale=0.2)
     assert 1 < measured(measurement, runs=2000) <= 5
 
@@ -62,8 +62,8 @@ def test_numpy_noise_is_detected_by_its_lowest_bits() -> None:
 
 
 @pytest.mark.parametrize("odd", [nan, inf, -inf, None, "secret", b"\x00", 2**60 + 1, 10**400, object])
-def test_whatever_a_run_shows_for_one_neighbour_alone_condemns_it(odd: Any) -> None:
-    """Numbers that floats can not tell from others too."""
+def test_output_of_one_neighbour_alone_condemns_the_run(odd: Any) -> None:
+    """This includes integers that round to the same float."""
     usual: Any = 2**60 if odd == 2**60 + 1 else 0.0
     assert measured(lambda data: [7.0, odd if data else usual]) > 3
 
@@ -100,8 +100,8 @@ def test_equal_values_of_other_types_are_distinguished(odd: Any, usual: Any) -> 
     assert measured(lambda data: [7, odd if data else usual], runs=1000) > 1
 
 
-def test_the_worst_of_many_neighbours_is_looked_for() -> None:
-    """Values are clamped to 5, and nobody said where it hurts."""
+def test_worst_of_many_neighbours_is_found() -> None:
+    """Values are clamped to 5, so pairs with values of 5 or more lose most."""
     chance = np.random.default_rng(4)
 
     def total(values: tuple[int, ...], runs: int) -> Any:
@@ -149,7 +149,7 @@ def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
         ),
     ],
 )
-def test_outputs_that_do_not_fit_below_each_other_are_refused(run: Any, vectorised: bool, message: str) -> None:
+def test_outputs_of_different_shapes_are_refused(run: Any, vectorised: bool, message: str) -> None:
     subject = CallableSubject("ragged", run, Pure(1), 1, 0, vectorised)
     with pytest.raises(ValueError, match=message):
         subject.views(0, 9)

@@ -1,4 +1,4 @@
-"""Attacks on runs that need no chance: values of any size, and releases that readers write over."""
+"""Attacks on runs that need no chance: values of any size, and overwritten releases."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from streamgauge.testing.noise import CountedNoise, InsecureNoise
 from tests.support.catalogue import Case, every_case
 
 TICKS = 7
-LARGE = 2**30  # all grids have room for it
+LARGE = 2**30  # fits every grid
 
 
 def run_over(claim: LinearMechanism[Any], first: int) -> tuple[Any, list[Any]]:
-    """All releases where the first tick has so much, and the noise that was requested meanwhile."""
+    """Return all releases for this count in the first tick, and the noise requests."""
     noise = CountedNoise(InsecureNoise(51))
     stream = np.zeros((TICKS, 2), np.int64)
     stream[0] = first
@@ -25,8 +25,8 @@ def run_over(claim: LinearMechanism[Any], first: int) -> tuple[Any, list[Any]]:
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_noise_and_its_grid_are_the_same_whatever_the_size_of_the_data(case: Case) -> None:
-    """The precision attack: neither how noise is drawn nor how finely it is released depends on a value."""
+def test_noise_and_its_grid_do_not_depend_on_data_size(case: Case) -> None:
+    """Precision attack: neither the draws nor the released precision depends on a value."""
     claim = case.claim(TICKS)
     (small, requested), (large, requested_too) = run_over(claim, 0), run_over(claim, LARGE)
     moved = claim.strategy(TICKS).workload[:, 0] * LARGE
@@ -59,8 +59,8 @@ def test_a_grid_that_grows_with_the_data_is_caught() -> None:
 
 
 @every_case
-def test_what_readers_do_to_a_release_changes_no_later_one(case: Case) -> None:
-    """Post-processing cannot come back: releases, and vectors that were given, are the caller's to spoil."""
+def test_overwritten_release_changes_no_later_release(case: Case) -> None:
+    """The caller may overwrite releases and input vectors without effect on the run."""
     check_spoilt(case.claim(TICKS))
 
 
@@ -80,7 +80,7 @@ def spoil(array: Ints) -> None:
 
 
 class Fed(SimpleII):
-    """A broken twin: the sum that it goes on with is the one that it released."""
+    """A broken twin: its running sum is the array that it released."""
 
     def step(self, state: Any, values: Ints, noise: Any) -> Ints:
         state.total += values + noise.laplace(self.distribution.scale, len(values))
@@ -88,6 +88,6 @@ class Fed(SimpleII):
         return total
 
 
-def test_a_twin_that_goes_on_with_what_it_released_is_caught() -> None:
+def test_twin_that_reuses_its_released_array_is_caught() -> None:
     with pytest.raises(AssertionError):
         check_spoilt(Fed(sg.Pure(1)))

@@ -12,7 +12,7 @@ NAMED = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
 
 
 def missing(named: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Those that are in no file."""
+    """Return the (file, test) pairs that do not exist."""
     return [
         (file, test)
         for file, test in named
@@ -25,7 +25,7 @@ def test_every_test_that_is_named_exists() -> None:
     assert missing(NAMED) == []
 
 
-def test_a_test_that_is_gone_is_missed() -> None:
+def test_removed_test_or_file_is_reported_missing() -> None:
     assert missing([("tests/audit/test_attacks_page.py", "test_that_was_renamed")])
     assert missing([("tests/audit/gone.py", "test_that_was_renamed")])
 

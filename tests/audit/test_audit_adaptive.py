@@ -1,4 +1,4 @@
-"""Mechanisms that adapt are acquitted: by computation where it can be done, and by experiment."""
+"""Adaptive mechanisms are acquitted by experiment, and if possible by computation."""
 
 from fractions import Fraction
 from itertools import product
@@ -45,7 +45,7 @@ def grouper(kind: type[Grouper] = Grouper, epsilon: str = "1/10", theta: str = "
 
 
 def answers(counts: tuple[int, ...]) -> dict[frozenset[int], float]:
-    """The chance of every pattern: those in which no tick is refused that was not asked."""
+    """Return the probability of every possible pattern of refused ticks."""
     found = {}
     for flags in product([False, True], repeat=len(counts) - 1):
         refused = frozenset(tick for tick, no in enumerate(flags, 2) if no)
@@ -55,7 +55,7 @@ def answers(counts: tuple[int, ...]) -> dict[frozenset[int], float]:
 
 
 @pytest.mark.parametrize("counts", [(0, 0, 0, 0), (3, 0, 9, 1, 1)], ids=str)
-def test_the_chances_of_all_patterns_add_up_to_one(counts: tuple[int, ...]) -> None:
+def test_probabilities_of_all_patterns_sum_to_one(counts: tuple[int, ...]) -> None:
     assert sum(answers(counts).values()) == pytest.approx(1, abs=1e-9)
 
 
@@ -71,14 +71,14 @@ def test_patterns_come_as_often_as_was_computed() -> None:
         assert abs(rate - chance) < 6.5 * np.sqrt(chance * (1 - chance) / width)
 
 
-def test_a_pattern_is_a_threshold_and_asks_with_margins() -> None:
+def test_pattern_traces_one_threshold_and_query_margins() -> None:
     found = trace_queries(grouper(epsilon="1", theta="7"), (4, 0, 0, 5), frozenset([3]))
     assert [(asks.margins, asks.refusals) for asks in found] == [([7 - 4, 7 - 5], [False, True]), ([], [])]
     assert {asks.threshold_scale for asks in found} == {Fraction(4)}
     assert found[0].query_scales == [Fraction(8)] * 2
 
 
-def test_chances_are_those_of_the_law() -> None:
+def test_log_cdf_matches_discrete_laplace_tail() -> None:
     law = DiscreteLaplace(Fraction(3, 2))
     for k in (-40, -1, 0, 5, 40):
         assert float(log_cdf(law.scale, np.array(k))) == pytest.approx(log(law.tail(-k)), rel=1e-9)
@@ -92,11 +92,11 @@ def test_an_honest_grouper_keeps_its_epsilon_and_nearly_needs_it(epsilon: str) -
 
 
 @pytest.mark.parametrize(("kind", "least"), [(UnclosedGrouper, 1.05), (FixedThresholdGrouper, 2)])
-def test_a_grouper_without_the_close_or_with_one_threshold_does_not(kind: type[Grouper], least: float) -> None:
+def test_grouper_without_close_or_with_fixed_threshold_exceeds_epsilon(kind: type[Grouper], least: float) -> None:
     assert float(worst_grouping(grouper(kind)).amount) > least * 0.1
 
 
-def test_a_grouper_that_does_not_answer_by_its_noise_is_refused() -> None:
+def test_grouper_that_ignores_its_noise_is_refused() -> None:
     class Deaf(Grouper):
         def _find_uneven(self, state: object, requested: Ints, noise: object) -> Bools:
             super()._find_uneven(state, requested, noise)  # type: ignore[arg-type]
@@ -107,7 +107,7 @@ def test_a_grouper_that_does_not_answer_by_its_noise_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, WEventSample])
-def test_no_window_spends_more_than_the_claim_over_all_decisions(kind: type) -> None:
+def test_no_window_exceeds_claim_for_any_decisions(kind: type) -> None:
     for w in (1, 2, 4):
         claim = kind(Pure(1), unit=WEvent(w), bound=2)
         assert Fraction(1, 2) < find_worst_window(claim, 7).amount <= 1
@@ -140,14 +140,14 @@ def test_views_have_all_that_is_released() -> None:
     assert shown.views(shown.pairs()[0].one, 5).shape[1] > shown.views(shown.pairs()[0].one, 5).shape[0]
 
 
-def test_trees_side_by_side_are_runs() -> None:
+def test_views_of_parallel_trees_are_separate_runs() -> None:
     subject = AdaptiveMechanismSubject(PegasusHierarchy(Pure(1), hierarchy=TREE), 2, noise=InsecureNoise(1))
     views = subject.views(subject.pairs()[0].other, 50)
     assert len(views) == 50
     assert len(np.unique(views[:, :6], axis=0)) > 10
 
 
-def test_what_is_too_wide_is_not_computed_and_said_so() -> None:
+def test_too_wide_noise_is_reported_as_not_computed() -> None:
     worst = worst_grouping(grouper(epsilon="1/1000000"))
     assert (worst.floor, worst.is_decided) == (0, False)
     assert worst.computed_from.startswith("not computed: noise of scale 4e+06")
@@ -160,7 +160,7 @@ def test_pegasus_is_computed_for_all_steps_of_its_unit() -> None:
     assert 0.9 < three.floor <= 1
 
 
-def test_a_search_proves_nothing() -> None:
+def test_searched_lower_bound_leaves_verdict_undecided() -> None:
     verdict = audit(AdaptiveMechanismSubject(Pegasus(Pure(1)), 2, noise=InsecureNoise(2), max_pairs=1), 400, SURE)
     assert verdict.is_undecided
     assert not verdict.is_proved
@@ -180,11 +180,11 @@ def test_adaptive_mechanisms_are_listed_by_name() -> None:
     assert (entry.subject.loss, entry.subject.ticks) == (Pure("1/3"), 3)  # type: ignore[attr-defined]
 
 
-CHOSEN = (0, 1, 5)  # counts that an adversary names
+CHOSEN = (0, 1, 5)  # counts that the adversary can choose
 
 
 def pattern_losses(kind: type[Grouper], ticks: int) -> list[float]:
-    """Of all patterns, for all streams that may have been named on the way, and one count that moves."""
+    """Return the losses of all patterns, streams of chosen counts and moves of one count."""
     code, found = grouper(kind, epsilon="1", theta="2"), []
     for counts in product(CHOSEN, repeat=ticks):
         for refused in [pattern for pattern in answers(counts) if len(pattern) < 2]:
@@ -195,14 +195,14 @@ def pattern_losses(kind: type[Grouper], ticks: int) -> list[float]:
     return found
 
 
-def test_no_adversary_who_names_counts_in_view_of_groups_learns_more_than_epsilon() -> None:
-    """Exactly: along one pattern an adversary has named one stream, so that all of them are all there is."""
+def test_adversary_that_chooses_counts_from_groups_loses_at_most_epsilon() -> None:
+    """Exact: each pattern fixes one chosen stream, so enumerating streams is complete."""
     losses = pattern_losses(Grouper, 3)
     assert 0.1 < max(losses) <= 1
 
 
-def test_what_an_adversary_names_is_all_that_can_be_named() -> None:
-    """The chances of all patterns add up to 1 where each count depends on the answers before it."""
+def test_pattern_probabilities_under_adaptive_counts_sum_to_one() -> None:
+    """Each count depends on the earlier answers."""
     code, total = grouper(epsilon="1"), 0.0
     for refused in (frozenset[int](), frozenset([2]), frozenset([3])):
         counts = (3, 9, 0 if 2 in refused else 7)
@@ -211,7 +211,7 @@ def test_what_an_adversary_names_is_all_that_can_be_named() -> None:
 
 
 @pytest.mark.parametrize("kind", [BudgetDistribution, BudgetAbsorption, Pegasus, SparseCounter])
-def test_an_adversary_who_sees_releases_does_not_condemn(kind: type) -> None:
+def test_adversary_with_view_of_releases_condemns_no_mechanism(kind: type) -> None:
     subject = AdversarySubject(kind(Pure(1)), 2, noise=InsecureNoise(17))
     verdict = audit(subject, 200 if kind.HAS_JOINT_GROUPS else 1000, SURE)  # type: ignore[attr-defined]
     assert not verdict.is_condemned, verdict.reasons
@@ -233,6 +233,6 @@ def test_an_adversary_that_moves_more_than_a_unit_is_refused() -> None:
         subject.views(subject.pairs()[0].one, 5)
 
 
-def test_readings_of_blocks_are_computed_besides_those_of_ticks() -> None:
+def test_computed_loss_of_blocks_equals_that_of_ticks() -> None:
     plain, blocks = (AdaptiveMechanismSubject(Pegasus(Pure(1), **how), 2).worst() for how in ({}, {"block": 2}))
     assert blocks.floor == pytest.approx(plain.floor)

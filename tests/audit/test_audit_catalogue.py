@@ -1,4 +1,4 @@
-"""The whole package is on the list, and a report of it is judged by its controls."""
+"""The catalogue covers the whole package, and controls decide if its report is clean."""
 
 import json
 from collections import Counter
@@ -23,7 +23,7 @@ QUICK = 2000
 SURE = 1 - 1e-9
 
 
-def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> None:
+def test_every_mechanism_and_statistic_is_in_the_catalogue() -> None:
     assert set(catalogue.find_mechanisms().values()) == set(exported())
     assert set(catalogue.find_adaptive().values()) == set(adapting())
     assert set(catalogue.find_statistics().values()) == set(statistics_found())
@@ -31,7 +31,7 @@ def test_every_mechanism_and_every_statistic_of_the_package_is_on_the_list() -> 
     assert titles == set(list_names())
 
 
-def test_every_mechanism_is_attacked_in_all_its_losses_and_with_its_memory() -> None:
+def test_every_mechanism_is_attacked_in_all_its_losses() -> None:
     kinds = Counter(entry.kind for entry in list_entries())
     assert set(kinds) == {
         "counter",
@@ -57,12 +57,12 @@ def test_every_mechanism_is_attacked_in_all_units_that_it_takes() -> None:
         assert found == set(catalogue.UNITS) - refused, cls
 
 
-def test_some_are_attacked_as_they_are_stated() -> None:
+def test_approx_mechanisms_are_attacked_under_their_stated_claim() -> None:
     stated = [entry for entry in list_entries() if entry.subject.loss.currency == "approximate"]
     assert {entry.title for entry in stated} >= {f"{name}, as stated" for name in catalogue.APPROX_MECHANISMS}
 
 
-def test_a_class_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
+def test_class_without_settings_in_the_catalogue_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setitem(catalogue.MECHANISM_SETTINGS, "WindowSum", ({},))
     with pytest.raises(TypeError, match=r"^settings of WindowSum must be in the catalogue, got none of"):
         list(list_entries("WindowSum"))
@@ -91,7 +91,7 @@ def test_a_small_report_is_clean(name: str) -> None:
 
 
 def test_controls_change_the_verdict() -> None:
-    """A broken twin that is found out is as it must be; called honest, it spoils the report."""
+    """A condemned broken twin leaves the report clean; marked as honest it does not."""
     broken, honest = list(list_twins())[:2]
     assert audit_entries([broken, honest], QUICK, confidence=SURE).is_clean
     innocent = CatalogueEntry(broken.kind, broken.title, broken.subject, is_broken=False, runs=broken.runs)
@@ -104,7 +104,7 @@ def test_controls_change_the_verdict() -> None:
     assert missed.findings[0].summary == "missed"
 
 
-def test_the_doubt_of_a_report_is_shared_by_its_verdicts() -> None:
+def test_report_splits_its_confidence_among_verdicts() -> None:
     entry = CatalogueEntry("counter", "a", MechanismSubject(SimpleII(sg.Pure(1)), 1))
     found = audit_entries([entry] * 4, 100, confidence=0.99)
     assert {each.verdict.measurement.confidence for each in found.findings if each.verdict.measurement} == {
@@ -113,7 +113,7 @@ def test_the_doubt_of_a_report_is_shared_by_its_verdicts() -> None:
     assert 1 - split_confidence(0.99, 4) == pytest.approx(0.0025)
 
 
-def test_twins_have_their_own_runs_and_publications_fewer() -> None:
+def test_twins_use_their_own_runs_and_published_subjects_fewer() -> None:
     entry = next(iter(list_twins()))
     assert choose_runs(entry, 10) == entry.runs
     published = next(entry for entry in list_entries("Mean") if entry.kind == "published")

@@ -1,4 +1,4 @@
-"""`streamgauge audit` tells what was measured, by table, JSON and page; its exit code is the verdict."""
+"""`streamgauge audit` reports as table, JSON and page; its exit code is the verdict."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_other_units_and_losses_can_be_requested() -> None:
 
 
 @pytest.mark.slow
-def test_units_of_more_patterns_than_can_be_listed_are_no_error() -> None:
+def test_unit_with_too_many_patterns_to_list_is_audited() -> None:
     words = ("--epsilon", "1", "--unit", "user:1,20", "--ticks", "40", "--runs", "200", *SURE)
     found = told("audit", "Binary", *words)
     assert found.exit_code == 0, found.output
@@ -62,7 +62,7 @@ def test_a_claim_with_a_delta_is_attacked_as_stated() -> None:
     assert counters[0]["exact_bounds"][1] < 1
 
 
-def test_a_pipeline_file_is_attacked_and_nothing_of_it_is_touched(tmp_path: Path) -> None:
+def test_audit_of_a_pipeline_file_changes_no_file(tmp_path: Path) -> None:
     file = clinic(tmp_path, ONE)
     (tmp_path / "clinic.key").unlink()
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -158,7 +158,7 @@ def test_package_audit_covers_claims_demo_and_controls(capsys: Any) -> None:
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )
-def test_what_cannot_be_audited_is_refused_in_one_line(words: list[str], said: str) -> None:
+def test_impossible_audit_is_refused_in_one_line(words: list[str], said: str) -> None:
     assert said in line_of(told("audit", *words))
 
 
@@ -174,7 +174,7 @@ def test_progress_without_a_terminal_is_a_line_at_intervals(capsys: Any) -> None
     assert out == ""
 
 
-def test_a_file_that_asks_too_much_is_refused(tmp_path: Path) -> None:
+def test_file_with_release_above_budget_is_refused(tmp_path: Path) -> None:
     file = clinic(tmp_path, ONE.replace("epsilon = 1\n", "epsilon = 2\n"))
     assert "must be at most" in line_of(told("audit", file))
 

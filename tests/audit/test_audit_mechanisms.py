@@ -33,7 +33,7 @@ def test_the_computed_loss_is_the_claim_at_most(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_what_a_mechanism_writes_down_is_what_it_does(case: Case) -> None:
+def test_matrices_of_a_mechanism_match_its_probed_code(case: Case) -> None:
     claim = case.claim(7)
     subject, currency = MechanismSubject(claim, 7), claim.loss.additive_loss.currency
     read, done = build_view(claim.strategy(7)), subject.probed_view
@@ -89,7 +89,7 @@ class HalfNoise:
 
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp(Fraction(1, 8))], ids=repr)
-def test_code_that_is_not_what_it_writes_down_is_condemned_by_trying_and_by_experiment(loss: Any) -> None:
+def test_code_unlike_its_matrices_is_condemned_by_probe_and_experiment(loss: Any) -> None:
     claim = Halved(loss, horizon=7)
     assert float(worst_neighbour(claim, 7).amount) <= float(loss.amount)
     verdict = audit(MechanismSubject(claim, 7, noise=InsecureNoise(18)), 20_000, SURE)
@@ -150,7 +150,7 @@ def test_an_adversary_that_cheats_is_refused() -> None:
     assert not are_one_unit(np.array([[True, False, True]]), sg.WEvent(2))
 
 
-def test_what_cannot_be_computed_must_be_run() -> None:
+def test_subject_without_computation_requires_runs() -> None:
     with pytest.raises(ValueError, match=r"^runs must be above 0 for a subject that cannot be computed"):
         audit(AdversarySubject(SimpleII(sg.Pure(1)), 2), runs=0)
 
@@ -160,7 +160,7 @@ def test_a_verdict_needs_more_than_rounding_to_condemn() -> None:
     assert Verdict("a", sg.Pure(1), WorstCase((), 1.001, "b")).reasons == ("computed 1.001 > 1 for b",)
 
 
-def test_a_law_that_is_unknown_has_no_price() -> None:
+def test_price_of_unknown_law_is_refused() -> None:
     from streamgauge.audit.exact.worst_case import price
 
     assert price(DiscreteLaplace(4)) == Fraction(1, 4)

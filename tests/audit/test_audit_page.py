@@ -72,7 +72,7 @@ def test_page_requests_nothing_and_has_no_script() -> None:
     assert str(policy).startswith("default-src 'none'")
 
 
-def test_names_are_text_whatever_they_contain() -> None:
+def test_names_with_markup_are_escaped() -> None:
     tree = PageTree(render_page(build_report(build_finding("counter", NASTY, 0.5))))
     assert NASTY in "".join(tree.text)
     assert not any(tag == "script" for tag, _ in tree.tags)

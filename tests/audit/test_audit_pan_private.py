@@ -1,4 +1,6 @@
-"""What an intruder sees of a pan-private run is attacked as a whole; broken twins are condemned both ways."""
+"""Attacks on the whole view of an intruder in a pan-private run.
+
+Computation and experiment both condemn the broken twins."""
 
 from fractions import Fraction
 from math import inf
@@ -46,7 +48,7 @@ class StirredOnce(Kary):
 
 
 @pytest.mark.slow
-def test_look_and_hand_over_at_any_ticks_are_acquitted() -> None:
+def test_intrusion_at_any_tick_loses_at_most_the_claim() -> None:
     for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 8))):
         assert float(worst_intrusion(claim(loss), TICKS).amount) == pytest.approx(float(loss.amount))
         assert float(worst_announced(claim(loss), 4).amount) <= float(loss.amount) * (1 + 1e-6)
@@ -68,15 +70,15 @@ def test_an_honest_run_is_acquitted_by_experiment(settings: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("by_lot", [False, True])
-def test_a_register_without_noise_is_condemned_by_computation_and_by_experiment(by_lot: bool) -> None:
+def test_register_without_noise_is_condemned_by_computation_and_experiment(by_lot: bool) -> None:
     broken = claim(kind=BareRegisters)
     verdict = audit(subject(broken, has_random_peek=by_lot), 20_000, SURE)
     assert verdict.exact == inf
     assert len(verdict.reasons) == 2
 
 
-def test_noise_after_a_hand_over_alone_is_detected() -> None:
-    """The memory seen, then handed over as it is: what came in between is bare."""
+def test_noise_added_only_after_announced_intrusion_is_detected() -> None:
+    """An intruder that saw the earlier memory learns the counts between the two views."""
     broken = claim(kind=StirredOnce)
     assert compute_worst_to(broken, TICKS, Intruder(1, 3)).floor == inf
     assert compute_worst_to(claim(), TICKS, Intruder(1, 3)).amount <= 1 + 1e-6
@@ -93,7 +95,7 @@ def test_views_hold_releases_and_memory_in_order() -> None:
     assert not silent.has_varying_shared_state
 
 
-def test_a_verdict_says_which_ticks_were_computed() -> None:
+def test_verdict_reports_number_of_computed_ticks() -> None:
     verdict = audit(subject(claim(), max_computed_ticks=3), runs=0)
     assert verdict.computed_text.endswith("(3 of 6 ticks)")
     assert verdict.to_json()["computed_part"] == "3 of 6 ticks"
@@ -108,6 +110,6 @@ def test_refused_announced_intrusions_raise() -> None:
         refusing.views(ExposedStreams(np.zeros((1, 4), np.int64), 1), 5)
 
 
-def test_lots_are_even() -> None:
+def test_drawn_ticks_are_uniform() -> None:
     counts = np.bincount(draw_evenly(InsecureKeystream("lots"), 70_000, 7), minlength=7)
     assert abs(counts - 10_000).max() < 700

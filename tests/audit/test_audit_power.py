@@ -1,4 +1,4 @@
-"""The audit sees most of what there is to see: bounds close to claims that are tight."""
+"""Power of the audit: measured bounds are close to tight claims."""
 
 from fractions import Fraction
 from typing import Any
@@ -33,8 +33,8 @@ def test_many_runs_show_most_of_a_tight_claim(claim: LinearMechanism[Any], ticks
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("seed", range(4))
-def test_to_be_surer_does_not_blind_the_scan(seed: int) -> None:
-    """Which pair and score are counted is chosen by few runs: too few to be as sure of as of the bound."""
+def test_higher_confidence_still_shows_most_of_the_claim(seed: int) -> None:
+    """The confidence applies to the bound only, not to the choice of pair and score."""
     subject = MechanismSubject(Binary(sg.Pure(1), horizon=15), 15, noise=InsecureNoise(60 + seed))
     assert 0.65 < measure(subject, 100_000, 1 - 1e-9).amount <= 1
 
@@ -43,28 +43,28 @@ UNITS = [sg.WEvent(3), sg.User(2, 2), sg.Event(replace=True, moves=True), sg.Tic
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
-def test_other_units_are_attacked_by_what_they_may_do(unit: Any) -> None:
+def test_attacks_on_other_units_measure_half_their_loss(unit: Any) -> None:
     claim = Binary(sg.Pure(1), horizon=7, bound=unit.events, unit=unit)
     subject = MechanismSubject(claim, 7, noise=InsecureNoise(6))
     worst = float(subject.worst().amount)
     assert 0.5 * worst < measure(subject, 100_000).amount <= worst < 1 + 1e-9
 
 
-def test_a_move_of_several_numbers_is_spread_over_as_many_groups() -> None:
+def test_move_of_several_numbers_uses_as_many_groups() -> None:
     claim = SimpleII(sg.Pure(1), bound=sg.privacy.Sensitivity(3, 3, 3))
     subject = MechanismSubject(claim, 2, noise=InsecureNoise(7))
     assert subject.pairs()[0].one.shape == (3, 2)
     assert 0.8 < measure(subject, 100_000).amount <= 1
 
 
-def test_streams_that_are_chosen_on_the_way_show_as_much() -> None:
+def test_adaptively_chosen_streams_show_most_of_the_claim() -> None:
     for loss in (sg.Pure(1), sg.Zcdp(Fraction(1, 2))):
         subject = AdversarySubject(Binary(loss, horizon=7), 7, noise=InsecureNoise(8))
         assert 0.75 * float(loss.amount) < measure(subject, 100_000).amount <= float(loss.amount)
 
 
 @pytest.mark.parametrize("by_lot", [False, True])
-def test_the_memory_of_a_pan_private_run_shows_some_of_the_claim(by_lot: bool) -> None:
+def test_memory_of_pan_private_run_shows_part_of_claim(by_lot: bool) -> None:
     claim = Binary(sg.Pure(1), horizon=7, pan_private=True)
     subject = PanPrivateSubject(
         claim, 7, has_random_peek=by_lot, noise=InsecureNoise(9), entropy=InsecureKeystream("lots")
@@ -73,8 +73,8 @@ def test_the_memory_of_a_pan_private_run_shows_some_of_the_claim(by_lot: bool) -
     assert 0.4 < measure(subject, 100_000).amount <= 1
 
 
-def test_the_score_needs_no_help_where_noise_is_in_one_place() -> None:
-    """Without the likelihood ratio, what is trained or scanned finds as much."""
+def test_single_tick_claim_is_measured_without_likelihood_ratio() -> None:
+    """Trained or scanned scores find as much as the likelihood ratio."""
 
     class Unaided(MechanismSubject):
         def pairs(self) -> Any:
@@ -85,7 +85,7 @@ def test_the_score_needs_no_help_where_noise_is_in_one_place() -> None:
     assert found.score != "likelihood ratio"
 
 
-def test_views_of_runs_are_independent_and_have_the_mean_of_their_stream() -> None:
+def test_views_are_independent_and_have_mean_of_stream() -> None:
     subject = MechanismSubject(Binary(sg.Pure(1), horizon=4), 4, noise=InsecureNoise(11))
     stream = np.array([[1, 2, 3, 4], [0, 0, 10, 0]])
     views = subject.views(stream, 20_000)

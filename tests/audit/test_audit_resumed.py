@@ -1,4 +1,4 @@
-"""Runs that are broken off and gone on with are attacked too: what was seen in both lives is one view."""
+"""Attacks on interrupted and resumed runs. One view holds the releases of both parts."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -38,7 +38,7 @@ def read_otherwise(monkeypatch: Any, transform: Callable[[TickRelease], TickRele
 
 
 def draw_again(monkeypatch: Any) -> None:
-    """A broken publisher: what was committed, and not known to be published, is drawn again."""
+    """A broken publisher: it draws committed but unpublished ticks again."""
     take, noise, drawn = ReleaseRun.release_ticks, InsecureNoise(7), {}
 
     def twice(run: ReleaseRun, answers: Any, count: int) -> Any:
@@ -79,7 +79,7 @@ def compared(trial: PipelineTrial) -> TrialComparison:
     ],
     ids=str,
 )
-def test_an_honest_run_goes_on_as_if_nothing_had_happened(trial_of: Any, settings: Any) -> None:
+def test_honest_resumed_run_repeats_no_draw_and_has_no_suspects(trial_of: Any, settings: Any) -> None:
     found = compared(trial_of(**settings))
     assert not found.redrawn_interruptions
     assert not found.suspects
@@ -99,9 +99,7 @@ def judged(trial: PipelineTrial, folder: Path) -> Any:
 
 
 @pytest.mark.slow
-def test_a_doubled_draw_after_a_crash_is_measured_above_its_claim(
-    trial_of: Any, monkeypatch: Any, tmp_path: Path
-) -> None:
+def test_tick_drawn_twice_after_crash_measures_above_claim(trial_of: Any, monkeypatch: Any, tmp_path: Path) -> None:
     honest = judged(trial_of(), tmp_path)
     assert not honest.is_condemned
     assert 0.2 < honest.measurement.amount < 1

@@ -1,4 +1,4 @@
-"""An audit accuses an honest claim no more often than its confidence says, whatever it tried in training."""
+"""Soundness: an audit condemns an honest claim no more often than its confidence allows."""
 
 from fractions import Fraction
 from typing import Any
@@ -18,7 +18,7 @@ CONFIDENCE = 0.95
 
 
 def allowed(audits: int) -> int:
-    """How many of them may be wrong, but for a chance of 1e-9."""
+    """Return the number of audits that may fail, except with probability 1e-9."""
     return int(binom.ppf(1 - 1e-9, audits, 1 - CONFIDENCE))
 
 
@@ -27,7 +27,7 @@ def allowed(audits: int) -> int:
     ("loss", "audits"), [(sg.Pure(1), 100), (sg.Zcdp(Fraction(1, 2)), 50), (sg.Approx(1, 0.01), 30)], ids=str
 )
 def test_bounds_exceed_the_truth_as_seldom_as_stated(loss: Any, audits: int) -> None:
-    """Of (epsilon, delta), the noise is such as keeps that epsilon without a delta: the truth is below."""
+    """For (epsilon, delta), the noise satisfies pure epsilon, so the true loss is lower."""
     claim = SimpleII(loss if loss.currency != "approximate" else sg.Pure(1))
     noise = InsecureNoise(12)
 
@@ -43,7 +43,7 @@ def test_bounds_exceed_the_truth_as_seldom_as_stated(loss: Any, audits: int) -> 
 
 
 def test_equal_views_show_nothing() -> None:
-    """Two neighbours that are the same: hardly any audit may show anything at all."""
+    """With equal neighbours, hardly any audit may show a loss."""
     noise = InsecureNoise(13)
 
     class Same(MechanismSubject):
@@ -56,7 +56,7 @@ def test_equal_views_show_nothing() -> None:
     assert shown <= allowed(60)
 
 
-def test_the_broken_twin_that_counts_the_runs_it_was_learned_from_shows_what_is_not_there() -> None:
+def test_twin_that_measures_on_training_runs_shows_false_loss() -> None:
     noise = InsecureNoise(14)
     subject = MechanismSubject(SimpleII(sg.Pure(1)), 3, noise=noise)
     nothing = np.zeros((1, 3), np.int64)

@@ -1,4 +1,4 @@
-"""Statistics are acquitted in what their counters release and in what they publish; broken ones are not."""
+"""Statistics are acquitted in counters and published values. Broken twins are condemned."""
 
 from fractions import Fraction
 from typing import Any
@@ -17,7 +17,7 @@ WEAK = (sg.Pure(1), sg.Zcdp(Fraction(1, 8)))
 WINDOWED = [
     case for case in CASES if dict(case.settings)["window"] != "running" and case.loss.currency != "approximate"
 ]
-STATED = ("Count", "TopK")  # that are tried in (epsilon, delta) too, which is kept as a rho
+STATED = ("Count", "TopK")  # also tried in (epsilon, delta), which is stored as a rho
 ATTACKED = [case for case in RUNNING if case.loss.currency != "approximate" or case.cls.__name__ in STATED]
 UNITS = [sg.Event(replace=True), sg.WEvent(2), sg.User(2, 2), sg.Tick(2)]
 
@@ -27,14 +27,14 @@ def given(case: Case) -> Any:
 
 
 def claimed(case: Case) -> Any:
-    """With a loss that leaves something to be seen."""
+    """Build the claim with a loss large enough to measure."""
     loss = next((weak for weak in WEAK if isinstance(weak, type(case.loss))), case.loss)
     return Case(case.cls, loss, case.settings).claim(3)
 
 
 @pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", ATTACKED, ids=str)
-def test_what_counters_release_is_acquitted(case: Case) -> None:
+def test_released_vectors_of_counters_are_acquitted(case: Case) -> None:
     claim = claimed(case)
     subject = StatisticSubject(claim, 3, case.kind.carried, 2, given(case), noise=InsecureNoise(21))
     verdict = audit(subject, 2000, SURE)
@@ -46,7 +46,7 @@ def test_what_counters_release_is_acquitted(case: Case) -> None:
 @pytest.mark.one_of_each("case")
 @pytest.mark.parametrize("case", WINDOWED, ids=str)
 def test_worst_window_loses_the_claim(case: Case) -> None:
-    """Of each tick, sliding and decayed: over all neighbours that can be made of what events carry."""
+    """Windows `each`, sliding and decayed, with all neighbours of the carried values."""
     verdict = audit(StatisticSubject(claimed(case), 3, case.kind.carried, 2, given(case)), runs=0)
     assert not verdict.is_condemned, verdict.reasons
     assert verdict.exact == pytest.approx(verdict.claimed) or isinstance(case.claim(3).unit, sg.User)
@@ -74,9 +74,7 @@ def test_other_units_are_acquitted_by_computation(unit: Any) -> None:
 @pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize("unit", [sg.Event(), sg.Event(replace=True), sg.WEvent(2), sg.Tick(2)], ids=repr)
 @pytest.mark.parametrize("window", ["running", "each"])
-def test_distinct_is_driven_to_its_claim_by_units_of_several_users_who_come_again(
-    unit: Any, window: str, hashed: bool
-) -> None:
+def test_distinct_loses_its_full_claim_to_returning_users(unit: Any, window: str, hashed: bool) -> None:
     claim = Distinct(sg.Pure(1), universe=9, horizon=3, unit=unit, window=window, hashed=hashed)
     subject = StatisticSubject(claim, 3, (0, 1, 20), 2, to_user_columns)
     verdict = audit(subject, runs=0)
@@ -85,14 +83,14 @@ def test_distinct_is_driven_to_its_claim_by_units_of_several_users_who_come_agai
 
 
 class Forgetful(Distinct):
-    """A broken twin: calibrated as if a user whose first event is gone came nowhere else."""
+    """A broken twin: calibrated as if the user of a removed first event had no other events."""
 
     @property
     def counter_unit(self) -> Any:
         return sg.Event()
 
 
-def test_a_count_of_users_that_forgets_who_comes_again_is_condemned() -> None:
+def test_distinct_twin_that_ignores_returning_users_is_condemned() -> None:
     claim = Forgetful(sg.Pure(1), universe=9, horizon=3)
     subject = StatisticSubject(claim, 3, (0, 1), 1, to_user_columns, noise=InsecureNoise(27))
     verdict = audit(subject, 10_000, SURE)
@@ -111,12 +109,12 @@ def test_a_count_of_users_that_forgets_who_comes_again_is_condemned() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_what_is_published_is_acquitted(claim: Any, carried: Any) -> None:
+def test_published_statistics_are_acquitted(claim: Any, carried: Any) -> None:
     verdict = audit(PublishedSubject(claim, 3, carried, noise=InsecureNoise(22)), 4000, SURE)
     assert not verdict.is_condemned, verdict.reasons
 
 
-def test_all_that_boxes_are_made_of_is_acquitted_as_published() -> None:
+def test_published_range_count_is_measured_below_its_claim() -> None:
     claim = RangeCount(sg.Pure(1), axes={"x": Axis(0, 4, 1)}, branching=2, horizon=3)
     subject = PublishedSubject(claim, 3, (0, 1.5, 99), lambda rows: {"values": {"x": rows}}, noise=InsecureNoise(28))
     found = measure(subject, 10_000)
@@ -124,7 +122,7 @@ def test_all_that_boxes_are_made_of_is_acquitted_as_published() -> None:
 
 
 class Unclamped(Sum):
-    """A broken twin: values are counted as they come."""
+    """A broken twin: values are not clamped."""
 
     def build_increments(self, rows: Any, groups: Any, width: int, memory: Any) -> Any:
         marks = super().build_increments(rows, groups, width, memory)
@@ -141,7 +139,7 @@ def test_a_sum_that_is_not_clamped_is_condemned_twice() -> None:
 
 
 class Eager(TopK):
-    """A broken twin: every key is published as soon as it is there."""
+    """A broken twin: every key with an event is published."""
 
     def release(self, sums: Any) -> Any:
         table = sums.memory
@@ -149,14 +147,14 @@ class Eager(TopK):
         return super().release(sums)
 
 
-def test_a_key_that_is_published_as_soon_as_it_is_there_is_condemned() -> None:
+def test_top_k_twin_without_threshold_is_condemned() -> None:
     honest, broken = (kind(sg.Approx(1, 0.01), k=1, horizon=3) for kind in (TopK, Eager))
     for claim, guilty in ((honest, False), (broken, True)):
         found = measure(PublishedSubject(claim, 3, ("a", "b"), noise=InsecureNoise(24)), 2000, SURE)
         assert (found.amount > 1) == guilty
 
 
-def test_hardly_any_noise_is_no_error() -> None:
+def test_tiny_noise_is_measured_below_its_claim() -> None:
     for loss in (sg.Pure(2000), sg.Zcdp(10**9)):
         subject = StatisticSubject(Count(loss, horizon=3), 3, (1,), noise=InsecureNoise(25))
         verdict = audit(subject, 1000, SURE)
@@ -164,7 +162,7 @@ def test_hardly_any_noise_is_no_error() -> None:
         assert 0 < verdict.measurement.amount < verdict.claimed
 
 
-def test_vectors_are_what_a_run_counts() -> None:
+def test_recorded_vectors_are_the_counts_of_each_tick() -> None:
     claim = Histogram(sg.Pure(1), domain=("a", "b"), horizon=2)
     stream = ((SyntheticEvent("a"), SyntheticEvent("b", 1), SyntheticEvent("z")), (SyntheticEvent("b"),))
     assert record_vectors(claim, stream, 2, to_value_columns).tolist() == [[1, 0], [0, 0], [0, 1], [1, 0]]

@@ -1,4 +1,4 @@
-"""Bounds hold as often as they say: checked against exact binomials, not against other bounds."""
+"""Bounds hold as often as stated: checked against exact binomial probabilities."""
 
 from math import exp, log
 
@@ -20,7 +20,7 @@ RATES = [0.001, 0.02, 0.1, 0.3, 0.5, 0.77, 0.95, 0.999]
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_a_rate_is_outside_its_bounds_no_more_often_than_stated(rate: float) -> None:
+def test_rate_is_outside_its_bounds_as_seldom_as_stated(rate: float) -> None:
     hits = np.arange(RUNS + 1)
     chance = binom.pmf(hits, RUNS, rate)
     assert chance[lowest_rates(hits, RUNS, DOUBT) > rate].sum() <= DOUBT
@@ -33,14 +33,14 @@ def test_lowest_rate_has_the_stated_tail_probability(hits: int) -> None:
     assert binom.sf(hits - 1, RUNS, low) == pytest.approx(DOUBT)
 
 
-def test_no_sightings_show_nothing() -> None:
+def test_zero_hits_give_trivial_bounds() -> None:
     assert lowest_rates(np.array([0]), RUNS, DOUBT)[0] == 0
     assert highest_rates(np.array([RUNS]), RUNS, DOUBT)[0] == 1
     assert bound_epsilon(0, 0, RUNS, DOUBT) == bound_delta(0, 0, RUNS, DOUBT, 1.0) == 0
 
 
 @pytest.mark.parametrize(("one", "other"), [(0.5, 0.5), (0.6, 0.2), (0.05, 0.01)])
-def test_epsilon_and_delta_are_above_the_truth_no_more_often_than_stated(one: float, other: float) -> None:
+def test_epsilon_and_delta_exceed_truth_as_seldom_as_stated(one: float, other: float) -> None:
     hits = np.arange(RUNS + 1)
     chances = np.outer(binom.pmf(hits, RUNS, one), binom.pmf(hits, RUNS, other))
     epsilon = np.array([[bound_epsilon(int(a), int(b), RUNS, DOUBT, 0.01) for b in hits] for a in hits])
@@ -50,13 +50,13 @@ def test_epsilon_and_delta_are_above_the_truth_no_more_often_than_stated(one: fl
 
 
 @pytest.mark.parametrize("rate", RATES)
-def test_a_mean_is_below_its_bound_no_more_often_than_stated(rate: float) -> None:
+def test_mean_is_below_its_bound_as_seldom_as_stated(rate: float) -> None:
     hits = np.arange(RUNS + 1)
     bounds = np.array([lowest_mean(np.array([2.0, 5.0]), np.array([RUNS - h, h]), DOUBT) for h in hits])
     assert binom.pmf(hits, RUNS, rate)[bounds > 2 + 3 * rate].sum() <= DOUBT
 
 
-def test_rho_is_never_above_what_many_runs_of_two_coins_show() -> None:
+def test_rho_bound_is_below_true_divergence_of_two_coins() -> None:
     one, other, runs = 0.6, 0.4, 10**7
     evidence = np.log([one / other, (1 - one) / (1 - other)])
     truth = one * evidence[0] + (1 - one) * evidence[1]

@@ -50,12 +50,12 @@ def test_an_experiment_acquits_as_well(way: RunLayout, loss: Any) -> None:
 
 @pytest.mark.parametrize("kind", [SharedGroupNoise, PairedGroupNoise, SeededCounter])
 def test_shared_noise_is_found_only_with_other_groups(kind: Any) -> None:
-    """Many groups of one start, taken for runs, see nothing of it."""
+    """Groups of one start, counted as separate runs, do not show it."""
     claim = kind(sg.Pure(1), horizon=TICKS)
     found = verdict(claim, OTHER_GROUPS)
     assert found.exact == inf
     assert found.measurement.amount > 1
-    if kind is not SeededCounter:  # which draws without a request
+    if kind is not SeededCounter:  # this one draws without a request
         assert not verdict(claim, SINGLE_FEED, 4000).is_condemned
 
 
@@ -86,7 +86,7 @@ class Redrawn(EditedOnLoad):
 
 
 @pytest.mark.parametrize("kind", [Forgetful, Redrawn])
-def test_noise_that_is_forgotten_or_drawn_again_when_loaded_is_condemned(kind: Any) -> None:
+def test_noise_lost_or_redrawn_on_load_is_condemned(kind: Any) -> None:
     claim = kind(sg.Pure(1), horizon=7)
     assert audit(ExecutionModeSubject(claim, 7, SAVED_AND_LOADED), runs=0).is_condemned
     assert not audit(ExecutionModeSubject(claim, 7, SINGLE_FEED), runs=0).is_condemned
@@ -102,7 +102,7 @@ def test_one_unit_moves_the_first_group_alone() -> None:
 
 def test_repeated_release_is_in_the_view_twice() -> None:
     class Behind(SimpleII):
-        """Goes back to the beginning once."""
+        """Return to the first tick once."""
 
         def load(self, saved: bytes, noise: Any = None) -> Any:
             run = super().load(saved, noise)

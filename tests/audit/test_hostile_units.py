@@ -1,4 +1,4 @@
-"""Units whose events differ, and records that nobody should send: both are tried, and broken code seen."""
+"""Units with unequal events and malformed records: broken code is condemned for both."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,13 +39,13 @@ def named(trial: PipelineTrial, words: str) -> Pair:
 
 
 def counted(trial: PipelineTrial, pair: Pair) -> float:
-    """How many events of a unit are counted, in all groups and ticks."""
+    """Return the number of counted events of a unit, in all groups and ticks."""
     view = trial.build_view()
     return float(view.parts[0].numbers(trial.run_without_noise(view, [pair.one]))[..., 0, 0].sum())
 
 
 def bound_by_group(monkeypatch: Any) -> None:
-    """A broken engine: it bounds what a user does in each group."""
+    """A broken engine: it bounds a user's events in each group separately."""
     who = f"{ORDER}::VARCHAR)"
     monkeypatch.setattr(
         finished_scan, "bound_users_sql", lambda *requested: bound_users_sql(*requested).replace(who, f"{who}, g")
@@ -83,7 +83,7 @@ def test_bounds_by_user_and_group_are_measured_above_the_claim(trial_of: Any, mo
     assert broken.measurement.amount > 1.5
 
 
-def test_a_window_may_be_in_several_groups_and_an_event_may_not(trial_of: Any) -> None:
+def test_window_unit_can_span_groups_and_event_unit_cannot(trial_of: Any) -> None:
     pair = named(trial_of(unit={"w_event": 2}), "whose events differ")
     assert [line.tick for line in pair.one] == [1, 2]
     assert pair.one[0].columns != pair.one[1].columns
@@ -115,7 +115,7 @@ def raises() -> None:
 
 
 @pytest.mark.parametrize("leak", [prints, raises])
-def test_an_engine_that_tells_of_an_undeclared_label_is_condemned(
+def test_engine_that_reports_an_undeclared_label_is_condemned(
     trial_of: Any, failing_source: Any, tmp_path: Path, leak: Callable[[], None]
 ) -> None:
     failing_source(b"nobody declared", lambda path: leak())

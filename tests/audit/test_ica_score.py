@@ -1,4 +1,4 @@
-"""Without a likelihood ratio, the draws that a view is made of are found by their independence."""
+"""Independent component analysis: finds the draws of a view without a likelihood ratio."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from streamgauge.testing.noise import InsecureNoise
 
 
 class Blind(MechanismSubject):
-    """The likelihood ratio is kept to itself."""
+    """A subject that does not offer its likelihood ratio."""
 
     def pairs(self) -> Any:
         return [Pair(pair.name, pair.one, pair.other) for pair in super().pairs()[:1]]
@@ -43,7 +43,7 @@ def test_independent_draws_are_found_in_their_sums() -> None:
     assert (np.sort(result, axis=0)[-2] < 0.1).all()
 
 
-def test_places_that_are_the_same_or_never_move_are_no_error() -> None:
+def test_equal_or_constant_columns_give_finite_scores() -> None:
     one = np.repeat(np.random.default_rng(2).laplace(size=(500, 1)), 3, axis=1)
     one[:, 1] = 7.0
     score = fit_ica_score(one, one + np.array([1.0, 0.0, 1.0]), [0, 1, 2])

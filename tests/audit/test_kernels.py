@@ -1,4 +1,4 @@
-"""Finite mechanisms lose just what the papers say, over all short streams; broken twins lose more."""
+"""Finite mechanisms lose what the papers state for all short streams. Twins lose more."""
 
 from fractions import Fraction
 from math import inf
@@ -20,7 +20,7 @@ from tests.support.finite_kernels import (
 PEOPLE = (None, 0, 1)
 TOLD = 3  # the last tick
 TABLE = {"people": 2, "bias": Fraction(1, 8), "told_at": TOLD, "quotient": Fraction(2, 3)}
-STATE = Fraction(5, 8) / Fraction(1, 2)  # what a bit that was drawn again may be likelier by, either way
+STATE = Fraction(5, 8) / Fraction(1, 2)  # largest likelihood ratio of a redrawn bit, in both directions
 STATE_DOWN = Fraction(1, 2) / Fraction(3, 8)
 NOISE = 1 / Fraction(2, 3)
 CLAIM = STATE_DOWN * NOISE
@@ -40,27 +40,27 @@ def test_two_events_of_one_person_lose_twice() -> None:
     assert worst_ratio(RandomisedResponse(), (0, 1), 2, both).ratio == 9
 
 
-def test_the_broken_twin_that_draws_its_flip_once_loses_everything() -> None:
+def test_broken_twin_that_draws_its_flip_once_loses_everything() -> None:
     assert worst_ratio(Memoised(), (0, 1), 1, peeks=False).ratio == 3
     assert worst_ratio(Memoised(), (0, 1), 2, peeks=False).ratio == inf
 
 
-def test_noise_on_the_clamped_count_is_a_law_and_loses_its_quotient() -> None:
+def test_clamped_laplace_sums_to_one_and_loses_its_quotient() -> None:
     for centre in range(4):
         assert sum(clamped_laplace(centre, Fraction(2, 3), 6).values()) == 1
     one, other = (clamped_laplace(centre, Fraction(2, 3), 6) for centre in (1, 2))
     assert max(one[k] / other[k] for k in one) == NOISE
 
 
-def test_a_density_table_loses_what_its_bits_and_its_noise_lose() -> None:
+def test_density_table_loses_at_most_bits_plus_noise() -> None:
     worst = worst_ratio(Density(**TABLE), PEOPLE, TOLD, one_person)
     assert 1 < worst.ratio <= CLAIM
     unseen = worst_ratio(Density(**TABLE), PEOPLE, TOLD, one_person, peeks=False)
     assert unseen.ratio < worst.ratio
 
 
-def test_the_memory_alone_loses_what_a_bit_loses() -> None:
-    """Before the count is published, an intruder sees one draw of a person's bit, however often it was drawn."""
+def test_memory_alone_loses_as_much_as_one_bit() -> None:
+    """Before publication, an intruder sees only the last draw of a person's bit."""
     table = Density(**{**TABLE, "told_at": 99})
     worst = worst_ratio(table, PEOPLE, TOLD, one_person)
     assert worst.ratio == max(STATE, STATE_DOWN)
@@ -76,8 +76,8 @@ def test_announced_intrusion_loses_one_more_bit(known_at: int, requested: int) -
     assert worst.ratio <= CLAIM * STATE_DOWN
 
 
-def test_who_looks_at_the_time_of_an_announced_intrusion_may_do_so_before_or_after_it() -> None:
-    """After it: the bit is known, and the count of the next tick is of it or of another."""
+def test_peek_at_announced_intrusion_may_precede_or_follow_it() -> None:
+    """A peek after the intrusion shows the bit; the next count may use it or a new one."""
     table = Density(**{**TABLE, "people": 1, "told_at": 1})
     alone = compute_ratio(table, (0,), (None,), peek=0)
     assert alone == Fraction(5, 8) * NOISE + Fraction(3, 8)
@@ -85,7 +85,7 @@ def test_who_looks_at_the_time_of_an_announced_intrusion_may_do_so_before_or_aft
     assert compute_ratio(table, (0,), (None,), announced_tick=0) < alone
 
 
-def test_a_kernel_that_answers_no_announced_intrusion_says_so() -> None:
+def test_kernel_without_announced_intrusions_is_refused() -> None:
     with pytest.raises(TypeError, match=r"^kernel must answer announced intrusions, got RandomisedResponse$"):
         worst_ratio(RandomisedResponse(), (0, 1), 1, announced_tick=1)
 
@@ -101,7 +101,7 @@ def test_neighbours_differ_in_one_event_or_one_person() -> None:
     assert set(one_person((0, 1, 0), PEOPLE)) == {(None, 1, 0), (0, 1, None), (None, 1, None), (0, None, 0)}
 
 
-def test_a_ratio_is_of_the_two_streams_that_are_given() -> None:
+def test_ratio_compares_the_two_given_streams() -> None:
     kernel = RandomisedResponse(Fraction(9, 10))
     assert compute_ratio(kernel, (0, 1), (0, 1)) == 1
     assert compute_ratio(kernel, (0, 1), (1, 1)) == 9

@@ -118,7 +118,7 @@ def test_noise_missing_for_one_number_of_added_groups_is_condemned(more: int) ->
 
 
 @pytest.mark.parametrize("by_step", [False, True])
-def test_noise_that_the_first_groups_lose_when_others_are_added_is_condemned(by_step: bool) -> None:
+def test_first_groups_without_noise_after_added_groups_are_condemned(by_step: bool) -> None:
     class Bare(SimpleI):
         def append_groups(self, state: Any, more: Any) -> None:
             super().append_groups(state, more)
@@ -142,7 +142,7 @@ def test_noise_that_the_first_groups_lose_when_others_are_added_is_condemned(by_
 
 
 class FirstIsBare:
-    """Noise of which the first group gets none."""
+    """Noise that leaves the first group without any."""
 
     def __init__(self, inner: Noise, width: int) -> None:
         self.inner, self.width = inner, width
@@ -187,7 +187,7 @@ def test_code_that_draws_in_another_order_is_computed_and_holds() -> None:
     assert audit(subject, runs=0).is_proved
 
 
-def test_a_late_start_with_other_noise_of_the_same_loss_is_no_breach() -> None:
+def test_added_groups_without_past_noise_keep_the_claim() -> None:
     """Groups that are added without the noise of past ticks have less error, and lose no more."""
 
     class NoPast(Kary):
@@ -199,7 +199,7 @@ def test_a_late_start_with_other_noise_of_the_same_loss_is_no_breach() -> None:
     assert not audit(subject, runs=0).is_condemned
 
 
-def test_noise_that_waits_to_be_given_back_is_needed_by_added_groups() -> None:
+def test_added_groups_need_draws_that_are_subtracted_later() -> None:
     """`SubtractiveTree` releases items under draws that it made before: without them, items are bare."""
 
     class NoDrawsAhead(SubtractiveTree):
@@ -211,7 +211,7 @@ def test_noise_that_waits_to_be_given_back_is_needed_by_added_groups() -> None:
     assert audit_mechanism(SubtractiveTree(sg.Pure(1), horizon=5, branching=3), 5, runs=0).is_proved
 
 
-def test_a_row_that_is_decoded_and_never_drawn_raises_no_warning() -> None:
+def test_decoded_row_without_draws_raises_no_warning() -> None:
     class Undrawn(SimpleI):
         def matrices(self, ticks: int) -> Strategy:
             honest = super().matrices(ticks)
@@ -227,7 +227,7 @@ def test_a_row_that_is_decoded_and_never_drawn_raises_no_warning() -> None:
     assert verdict.measurement
 
 
-def test_a_verdict_prints_its_verdict() -> None:
+def test_verdict_text_begins_with_its_outcome() -> None:
     stored = audit_mechanism(SimpleI(sg.Pure(1), horizon=2), 2, runs=2000, noise=InsecureNoise(3))
     assert str(stored).startswith("holds: SimpleI(")
     assert "claimed Pure(epsilon=1), computed 1, measured at least 0." in repr(stored)

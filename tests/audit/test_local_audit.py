@@ -1,4 +1,4 @@
-"""Every claim of the local model is enumerated, report by report, and what is estimated of it is computed."""
+"""Local-model claims: every report is enumerated and every estimate is computed."""
 
 from fractions import Fraction
 from math import inf, tanh
@@ -38,13 +38,13 @@ SUBJECTS = {
 TWINS = {twins.name: twins for twins in local.every_twin(ExperimentNoise.from_label("local"))}
 
 
-def test_every_oracle_of_the_room_is_on_the_list() -> None:
+def test_every_oracle_of_the_package_is_in_the_catalogue() -> None:
     assert set(local_claims.find_oracles().values()) == set(oracles_shown())
     assert {title.partition("(")[0] for title in SUBJECTS} == {*local_claims.find_oracles(), "Device"}
     assert set(local_claims.find_oracles()) <= set(catalogue.list_names())
 
 
-def test_an_oracle_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
+def test_oracle_without_settings_in_the_catalogue_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setitem(local_claims.CLASS_SETTINGS, "UnaryEncoding", ({},))
     with pytest.raises(TypeError, match=r"^settings of UnaryEncoding must be in the catalogue, got none of"):
         list(list_entries("UnaryEncoding"))
@@ -57,17 +57,17 @@ def test_reports_are_attacked_in_their_own_unit_and_currency_alone() -> None:
 
 
 @pytest.mark.parametrize("title", SUBJECTS)
-def test_no_report_is_likelier_than_claimed_and_estimates_are_what_is_stated(title: str) -> None:
+def test_reports_hold_their_claim_and_estimates_match_their_statement(title: str) -> None:
     verdict = audit(SUBJECTS[title], 0)
     assert not verdict.is_condemned, verdict.reasons
     assert verdict.is_proved
     assert verdict.exact is not None
-    assert verdict.exact > 0.9999 * verdict.claimed  # and nothing is wasted
+    assert verdict.exact > 0.9999 * verdict.claimed  # the claim is tight
     assert "in fractions" in verdict.computed_from
 
 
 @pytest.mark.parametrize("name", [name for name, twins in TWINS.items() if not twins.has_wrong_estimates])
-def test_reports_that_tell_too_much_are_condemned_by_computation(name: str) -> None:
+def test_reports_that_lose_too_much_are_condemned_by_computation(name: str) -> None:
     twins = TWINS[name]
     broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
     assert broken.exact is not None
@@ -85,8 +85,8 @@ def test_wrong_estimates_are_condemned_though_reports_are_private(name: str) -> 
     assert verdict.reasons[0].startswith("biased: a report of ")
 
 
-def test_the_constants_of_a_survey_waste_half_of_the_loss_and_are_biased() -> None:
-    """In closed form: the sign is right with chance tanh(epsilon/4), and taken for one of tanh(epsilon/2)."""
+def test_survey_constants_waste_half_the_loss_and_are_biased() -> None:
+    """Closed form: signs are drawn with tanh(epsilon/4) and debiased with tanh(epsilon/2)."""
     verdict = audit(TWINS["Hadamard count mean sketch, the flips of a survey"].broken, 0)
     assert verdict.exact == pytest.approx(0.5)
     right = 4 / 3 * (tanh(1 / 4) / tanh(1 / 2) - 1 / 4)
@@ -95,7 +95,7 @@ def test_the_constants_of_a_survey_waste_half_of_the_loss_and_are_biased() -> No
     assert audit(TWINS["Hadamard count mean sketch, not debiased"].broken, 0).exact == pytest.approx(0.5)
 
 
-def test_a_memo_for_each_item_tells_that_an_item_came_back_for_certain() -> None:
+def test_separate_memo_for_each_item_loses_everything() -> None:
     verdict = audit(TWINS["Device, a memo for each item"].broken, 0)
     assert verdict.exact == inf
     assert audit(TWINS["Device, a memo for each item"].honest, 0).exact == pytest.approx(1)
@@ -131,7 +131,7 @@ def test_estimates_are_compared_with_the_stated_ones(claim: Any, said: str) -> N
     assert LocalSubject(claim, ITEMS).worst().faults == (said,)
 
 
-def test_what_others_count_follows_from_the_public_hashes() -> None:
+def test_expected_count_of_other_items_follows_from_hashes() -> None:
     claim = LocalHashing(ONE, hashes=4, width=3)
     met = [claim.family.column(row, "a") == claim.family.column(row, "b") for row in range(4)]
     assert expected_count(claim, "a", "b") == Fraction(3, 2) * (Fraction(sum(met), 4) - Fraction(1, 3))
@@ -139,7 +139,7 @@ def test_what_others_count_follows_from_the_public_hashes() -> None:
     assert expected_count(RandomisedResponse(ONE, items=ITEMS), "a", "b") == 0
 
 
-def test_laws_add_up_and_what_only_one_input_shows_is_infinite() -> None:
+def test_enumerated_laws_sum_and_disjoint_outputs_are_infinite() -> None:
     laws: dict[Any, Any] = {
         item: compute_law(lambda chance, item=item: bytes([item + int(chance.coins(Fraction(1, 3), 1)[0])]))
         for item in (0, 1)
@@ -157,7 +157,7 @@ def test_real_reports_show_most_of_the_claim() -> None:
 
 
 def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str = "a") -> Any:
-    """One column of reports and one that comes as it is; a sink of its own for each release."""
+    """Build a file with a report column and a plain column, and one sink for each release."""
     stream = {
         "name": "poll",
         "source": "reports",
@@ -195,10 +195,10 @@ def poll(tmp_path: Path, protocol: str = "HadamardCountMeanSketch", values: str 
         ("UnaryEncoding", "ab", "2"),
     ],
 )
-def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(
+def test_report_column_is_enumerated_and_its_releases_are_dropped(
     tmp_path: Path, protocol: str, values: str, computed: str
 ) -> None:
-    """They show reports as they came, which are private by themselves."""
+    """Releases of reports are post-processing of private reports."""
     file = poll(tmp_path, protocol, values)
     (verdict,) = audit_columns(file)
     assert verdict.subject == "poll.toml: column emoji, a report"
@@ -211,7 +211,7 @@ def test_a_column_of_reports_is_enumerated_and_its_releases_are_not_attacked(
     assert drop_reports(rest) is rest
 
 
-def test_a_column_whose_coins_are_of_another_loss_is_condemned() -> None:
+def test_column_with_coins_of_another_loss_is_condemned() -> None:
     claim = local.DoubledLossSketch(ONE, hashes=512, width=512)
     assert audit_column("poll.toml", "emoji", claim).reasons[0].startswith("computed 2 (2 x 4) > 1 for")
 
@@ -225,7 +225,7 @@ class WholeSigns(CountMeanSketch):
 
 
 class LouderOwn(UnaryEncoding):
-    """The own bit is as sure as the others are."""
+    """The bit of the own item is as likely to be right as other bits."""
 
     @property
     def chances(self) -> dict[str, Fraction]:
@@ -239,5 +239,5 @@ class LouderOwn(UnaryEncoding):
         (LouderOwn(ONE, items=tuple(map(str, range(99)))), "computed 2 (4 values) > 1 for"),
     ],
 )
-def test_a_column_of_vectors_whose_coins_lose_more_is_condemned(claim: Any, said: str) -> None:
+def test_vector_column_with_coins_that_lose_more_is_condemned(claim: Any, said: str) -> None:
     assert audit_column("poll.toml", "emoji", claim).reasons[0].startswith(said)

@@ -17,7 +17,7 @@ every_horizon = pytest.mark.parametrize("horizon", HORIZONS)
 
 
 def computed(twins: TwinPair) -> tuple[float, float]:
-    """What the broken one loses, and the honest one, by enumeration."""
+    """Return the enumerated losses of the broken and the honest twin."""
     broken, honest = (audit(subject, runs=0) for subject in (twins.broken, twins.honest))
     assert not honest.is_condemned
     assert broken.is_condemned == (twins.truth > 1 + 1e-9)
@@ -35,7 +35,7 @@ def test_log_t_levels_are_too_few_at_every_horizon(horizon: int) -> None:
 
 @pytest.mark.one_of_each
 @every_horizon
-def test_rounding_them_up_does_not_help_where_the_horizon_is_a_power_of_two(horizon: int) -> None:
+def test_rounded_up_levels_are_wrong_at_powers_of_two(horizon: int) -> None:
     broken, _ = computed(constants.build_rounded_levels(CHANCE, horizon))
     assert broken == pytest.approx(horizon.bit_length() / ceil(log2(horizon)))
     assert (broken > 1 + 1e-9) == (horizon.bit_count() == 1)
@@ -47,7 +47,7 @@ def test_at_four_ticks_log_t_loses_half_as_much_again() -> None:
 
 @pytest.mark.one_of_each
 @every_horizon
-def test_counts_under_noise_of_scale_1_over_epsilon_lose_t_epsilon(horizon: int) -> None:
+def test_counts_with_noise_scale_1_by_epsilon_lose_t_epsilon(horizon: int) -> None:
     assert computed(constants.build_simple_counts(CHANCE, horizon)) == pytest.approx((horizon, 1))
     assert computed(constants.build_short_horizon(CHANCE, horizon)) == pytest.approx((horizon / (horizon - 1), 1))
     assert computed(constants.build_two_levels(CHANCE, horizon)) == pytest.approx((2, 1))
@@ -55,12 +55,12 @@ def test_counts_under_noise_of_scale_1_over_epsilon_lose_t_epsilon(horizon: int)
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("times", [2, 3, 5])
-def test_what_was_charged_once_and_is_in_several_counters_or_ticks_loses_as_often(times: int) -> None:
+def test_single_charge_for_several_uses_loses_as_many_times(times: int) -> None:
     assert computed(constants.build_event_for_user(CHANCE, times)) == pytest.approx((times, 1))
     assert computed(constants.build_unsplit_budget(CHANCE, "Sums", times)) == pytest.approx((times, 1))
 
 
-def test_losses_that_are_no_sums_are_condemned_too() -> None:
+def test_wrong_zcdp_constants_are_condemned() -> None:
     for twins in (constants.build_summed_rho(CHANCE, 6), constants.build_deviation_for_variance(CHANCE)):
         broken, honest = audit(twins.broken, runs=0), audit(twins.honest, runs=0)
         assert broken.is_condemned
@@ -74,7 +74,7 @@ def test_the_noise_is_as_printed() -> None:
     assert replace_noise(SimpleII(Zcdp("1/32"), horizon=1), Fraction(1, 8)).distribution.parameter == 4
 
 
-def test_a_claim_that_is_not_the_mechanisms_own_is_what_is_judged() -> None:
+def test_verdict_judges_the_stated_claim_not_the_mechanisms_own() -> None:
     counter = Kary(Pure(2), branching=2, levels=2, horizon=3)
     fates = {
         e: audit(build_claimed_subject("claimed", counter, loss=Pure(e), noise=CHANCE), runs=0).is_condemned

@@ -1,4 +1,4 @@
-"""The audit is itself audited: it condemns every broken twin, and acquits the honest one by the same."""
+"""Tests of the audit: it condemns every broken twin and acquits its honest twin."""
 
 from fractions import Fraction
 from math import exp, inf, log
@@ -16,7 +16,7 @@ from streamgauge.noise import DiscreteLaplace
 SURE = 1 - 1e-9
 NAMES = [twins.name for twins in every_twin(ExperimentNoise.from_label("names"))]
 every_name = pytest.mark.parametrize("name", NAMES)
-ASKED = [  # whatever else there is
+ASKED = [  # twins that the library must have
     "Binary, levels counted as log2 T",
     "Binary, log2 T levels rounded up",
     "Simple I, scale 1/epsilon",
@@ -50,7 +50,7 @@ def claim(twins: TwinPair) -> float:
 
 
 @every_name
-def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(name: str) -> None:
+def test_attack_condemns_broken_twin_and_acquits_honest_twin(name: str) -> None:
     twins = twins_named(name)
     broken, honest = (audit(subject, twins.runs, SURE) for subject in (twins.broken, twins.honest))
     assert broken.is_condemned
@@ -68,7 +68,7 @@ def test_a_broken_twin_is_condemned_by_the_attack_that_acquits_its_honest_one(na
 
 
 @every_name
-def test_twins_make_the_same_claim_and_are_attacked_on_the_same_neighbours(name: str) -> None:
+def test_both_twins_have_the_same_claim_and_neighbours(name: str) -> None:
     twins = twins_named(name)
     broken, honest = twins.broken.pairs()[0], twins.honest.pairs()[0]
     assert twins.broken.loss == twins.honest.loss
@@ -80,13 +80,13 @@ def test_twins_make_the_same_claim_and_are_attacked_on_the_same_neighbours(name:
     assert twins.reason
 
 
-def test_the_library_has_all_that_was_ever_believed_and_no_name_twice() -> None:
+def test_twin_library_is_complete_and_names_are_unique() -> None:
     assert set(ASKED) <= set(NAMES)
     assert len(set(NAMES)) == len(NAMES) >= 30
 
 
-def test_acquittals_are_not_blindness() -> None:
-    """Where the likelihood ratio is known, honest twins are measured close to what they claim."""
+def test_honest_twins_measure_close_to_their_claim() -> None:
+    """Twins with a known likelihood ratio only."""
     for name in ("Binary, levels counted as log2 T", "Simple II, a tick drawn again after a crash"):
         twins = twins_named(name)
         assert measure(twins.honest, twins.runs, SURE).amount > 0.7 * claim(twins)
@@ -103,7 +103,7 @@ def test_seeded_experiments_repeat_and_others_do_not() -> None:
 
 
 def test_float_noise_is_detected_by_its_bits_alone() -> None:
-    """With them cut off, the same draws keep their claim."""
+    """Without its lowest bits, the same noise satisfies its claim."""
     chance = ExperimentNoise.from_label("bits")
 
     def cut(value: float, runs: int) -> np.ndarray:
@@ -115,8 +115,8 @@ def test_float_noise_is_detected_by_its_bits_alone() -> None:
     assert measure(chosen, 60_000, SURE).amount <= 1
 
 
-def test_noise_after_scaling_loses_what_enumeration_says() -> None:
-    """A coin that showed 0, seen again or not, and a published number far above it."""
+def test_loss_of_noise_after_scaling_matches_enumeration() -> None:
+    """Worst case: the coin showed 0, and the published number is far above it."""
     law = DiscreteLaplace("1/4")
     one = float(values.ONE_PROBABILITY)
     far = [one * law.pmf(k - 1) + (1 - one) * law.pmf(k) for k in range(1, 10)]
@@ -125,8 +125,8 @@ def test_noise_after_scaling_loses_what_enumeration_says() -> None:
     assert loss == pytest.approx(3.54, abs=0.005)
 
 
-def test_one_sign_under_half_of_epsilon_is_no_breach_but_a_waste() -> None:
-    """The sketch of Hadamard signs, as it is often printed, keeps half of what it may lose."""
+def test_sign_with_half_of_epsilon_stays_below_half_claim() -> None:
+    """The Hadamard sketch, as often printed, uses half of its loss."""
     chance = ExperimentNoise.from_label("sign")
 
     def sign(value: int, runs: int) -> np.ndarray:

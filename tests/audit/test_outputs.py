@@ -1,4 +1,4 @@
-"""What readers are shown becomes numbers, and what differs differs: over all pairs of odd things."""
+"""Outputs become numbers, and different outputs have different views, for all odd pairs."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -29,14 +29,14 @@ def view(output: Any) -> tuple[float, ...]:
     return tuple(encode_outputs(rows, rows.shape[1:])[0].tolist())
 
 
-def test_things_of_other_types_or_texts_have_other_views() -> None:
+def test_outputs_of_other_types_or_texts_have_other_views() -> None:
     assert len({(type(odd), repr(odd)) for odd in ODD}) == len(ODD)
     for one, other in combinations(ODD, 2):
         assert view(one) != view(other), (one, other)
 
 
 @pytest.mark.parametrize("place", [0, 1, KINDS_PER_FLOAT - 1, KINDS_PER_FLOAT, 2 * KINDS_PER_FLOAT, 30])
-def test_so_they_have_at_any_place(place: int) -> None:
+def test_odd_items_at_any_index_have_distinct_views(place: int) -> None:
     rows = [[*[7] * place, odd, *[7] * (30 - place)] for odd in ODD]
     assert len({view(row) for row in rows}) == len(ODD)
 
@@ -46,7 +46,7 @@ def test_two_places_are_not_confused() -> None:
         assert view([one, other]) != view([other, one])
 
 
-def test_the_same_things_have_the_same_view_and_the_same_many_numbers() -> None:
+def test_equal_outputs_have_equal_views_of_equal_length() -> None:
     for odd in ODD:
         assert view(odd) == view(odd)
         assert len(view([odd, 1])) == 4
@@ -63,8 +63,8 @@ def test_arrays_are_read_as_their_items_are() -> None:
     assert view(longer[0]) != view(longer[1])
 
 
-def test_a_twin_that_adds_remainders_up_is_caught() -> None:
-    """As these once were: what one place lacks, another made up for."""
+def test_twin_that_sums_remainders_is_caught() -> None:
+    """Summed remainders of two items can cancel out."""
 
     def summed(output: list[int]) -> tuple[float, ...]:
         numbers, rest = [float(item) for item in output], [item - int(float(item)) for item in output]

@@ -1,4 +1,4 @@
-"""A pipeline file is attacked end to end: honest code is acquitted, each broken part of it is condemned."""
+"""End-to-end attacks on a pipeline file: each broken part is condemned, honest code is not."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,7 +43,7 @@ SUMS = {"name": "sums", "sql": "SELECT SUM(x) FROM v", "epsilon": 1}
 COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsilon": 1}
 TWO = {"name": "two", "sql": "SELECT COUNT(*), COUNT(x) FROM v", "epsilon": 1}
 SPLIT = ("1/4", "1/4", "1/2")
-SLOW = ((True, 9), (False, 1), (False, 4), (False, 99))  # whether fast, and how many releases
+SLOW = ((True, 9), (False, 1), (False, 4), (False, 99))  # (fast, number of releases)
 USER = {"user": "u", "max_events_per_tick": 2, "max_ticks": 2}
 
 
@@ -65,7 +65,7 @@ def silent(file: PipelineFile, *inputs: Any, ticks: int = 2) -> np.ndarray:
         return view.parts[0].numbers(trial.run_without_noise(view, inputs))[..., 0]
 
 
-def test_an_honest_count_is_measured_close_to_its_claim_and_acquitted(tmp_path: Path) -> None:
+def test_honest_count_measures_near_its_claim_and_is_acquitted(tmp_path: Path) -> None:
     (verdict,) = audit_pipeline(
         file_of(tmp_path, COUNTS), ticks=1, runs=12_000, check_interruptions=False, noise=InsecureNoise(30)
     )
@@ -78,7 +78,7 @@ def test_an_honest_count_is_measured_close_to_its_claim_and_acquitted(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [{"w_event": 2}, USER], ids=str)
-def test_other_units_are_attacked_by_all_that_they_may_do(tmp_path: Path, unit: Any) -> None:
+def test_other_units_are_attacked_with_all_their_events(tmp_path: Path, unit: Any) -> None:
     (verdict,) = verdicts(file_of(tmp_path, COUNTS, unit=unit), 6000)
     assert not verdict.is_condemned
     assert verdict.exact == pytest.approx(1)
@@ -95,7 +95,7 @@ def test_releases_are_compared_with_their_loss_and_the_charge(tmp_path: Path) ->
     assert not any(verdict.is_condemned for verdict in found)
 
 
-def test_only_releases_that_are_not_computed_are_attacked_if_that_is_requested(tmp_path: Path) -> None:
+def test_attack_can_be_limited_to_uncomputed_releases(tmp_path: Path) -> None:
     words = {"name": "words", "sql": "SELECT k, COUNT(*) FROM v GROUP BY k", "delta": 1e-6, "epsilon": "1/10"}
     budget, columns = {"epsilon": 9, "delta": 1e-5}, {"g": {"values": ["a", "b"]}, "k": {"max_groups": 5}}
     file = file_of(tmp_path, COUNTS, words, budget=budget, columns=columns)
@@ -136,7 +136,7 @@ def test_audit_touches_nothing_and_leaves_nothing(tmp_path: Path) -> None:
 
 
 class RepeatedHalves:
-    """Broken noise: the draws of the first tick serve for the second."""
+    """Broken noise: the second tick repeats the draws of the first."""
 
     def __init__(self, noise: Any) -> None:
         self.noise = noise
@@ -148,7 +148,7 @@ class RepeatedHalves:
 
 
 def leave_numbers_unclamped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Install a broken engine: numbers are as large as they come."""
+    """Install a broken engine: it does not clamp numbers."""
     monkeypatch.setattr(TypedColumn, "_number", lambda typed, own: f"CASE WHEN abs({own}) < 1e12 THEN {own} END")
     monkeypatch.setattr(aggregation, "floor_sql", lambda number, first, last: f"CAST(floor({number}) AS BIGINT)")
 
@@ -269,7 +269,7 @@ def test_run_that_prints_its_data_is_condemned(tmp_path: Path, leaky_run: Any) -
     ],
     ids=str,
 )
-def test_whatever_a_file_reads_and_writes_its_readers_see_the_records(tmp_path: Path, settings: Any) -> None:
+def test_readers_of_every_source_and_sink_see_the_records(tmp_path: Path, settings: Any) -> None:
     here, there = (("g", "a"), ("x", 3)), (("g", "b"), ("x", 4))
     shown = silent(
         file_of(tmp_path, COUNTS, **settings), (), (InputRecord(1, here), InputRecord(2, there), InputRecord(2, there))
@@ -321,7 +321,7 @@ def test_groups_that_are_discovered_are_run_under_many_names(tmp_path: Path) -> 
         assert [pair.name for pair in trial.list_pairs()][2] == "an event of k a, in a crowd"
 
 
-def test_a_widened_copy_has_the_plan_of_the_file_or_is_none(tmp_path: Path, monkeypatch: Any) -> None:
+def test_widened_copy_requires_the_same_plan(tmp_path: Path, monkeypatch: Any) -> None:
     rolled = {"name": "r", "sql": "SELECT g, COUNT(*), AVG(x) FROM v GROUP BY ROLLUP (g)"}
     placed = {"name": "p", "sql": "SELECT g, MEDIAN(x) FROM v WHERE x > 3 GROUP BY 1"}
     assert widen(file_of(tmp_path, rolled, placed), 4) is not None
@@ -331,27 +331,27 @@ def test_a_widened_copy_has_the_plan_of_the_file_or_is_none(tmp_path: Path, monk
     assert prepend_group("SELECT COUNT(*) FROM v", "w") == 'SELECT COUNT(*) FROM v GROUP BY "w"'
 
 
-def test_groups_that_are_decided_on_together_are_no_worlds(tmp_path: Path) -> None:
-    """Side by side, one event in each of them would move one decision by as many."""
+def test_file_with_joint_group_decisions_is_not_widened(tmp_path: Path) -> None:
+    """One event in each of them would move the shared decision by their number."""
     joint = {**COUNTS, "window": "each", "mechanism": {"name": "BudgetDistribution"}}
     alone = {**COUNTS, "window": "each", "mechanism": {"name": "Pegasus"}}
     assert widen(file_of(tmp_path, joint), 4) is None
     assert widen(file_of(tmp_path, alone), 4) is not None
 
 
-def test_the_more_releases_a_slow_file_has_the_fewer_runs_it_is_given() -> None:
+def test_slow_file_with_more_releases_has_fewer_default_runs() -> None:
     runs = [default_runs(cast(Any, SimpleNamespace(can_widen=fast, plans=[0] * n))) for fast, n in SLOW]
     assert runs == [FAST_RUNS, SLOW_RUNS, SLOW_RUNS // 4, MIN_SLOW_RUNS]
 
 
-def test_worlds_of_a_widened_copy_have_records_and_users_of_their_own(tmp_path: Path) -> None:
+def test_inputs_of_widened_copy_have_separate_records_and_users(tmp_path: Path) -> None:
     file = file_of(tmp_path, COUNTS, unit=USER)
     two = (InputRecord(1, (("g", "a"),)),) * 3
     shown = silent(file, two, (), (*two, InputRecord(1, (("g", "b"),), user=1)))
     assert shown[:, 0, :, 0].tolist() == [[2, 0], [0, 0], [2, 1]]
 
 
-def test_a_count_and_a_mean_are_read_back_as_what_their_counter_released(tmp_path: Path) -> None:
+def test_count_and_mean_are_read_back_as_counter_vectors(tmp_path: Path) -> None:
     both = {"name": "m", "sql": "SELECT COUNT(*), AVG(x) FROM v WHERE x >= 0", "epsilon": 1}
     file = file_of(tmp_path, both)
     with create_private_folder() as folder:
@@ -374,7 +374,7 @@ def test_distinct_values_of_a_hashed_column_are_acquitted(tmp_path: Path, window
         assert verdict.exact is None or verdict.exact <= verdict.claimed + 1e-9
 
 
-def test_distinct_values_of_a_hashed_column_are_read_back_as_cells(tmp_path: Path) -> None:
+def test_distinct_of_hashed_column_is_read_back_as_cells(tmp_path: Path) -> None:
     release = {"name": "d", "sql": "SELECT COUNT(DISTINCT u) FROM v", "epsilon": 1}
     file = file_of(tmp_path, release, columns={"u": {"hash_cells": 3}})
     with create_private_folder() as folder:
@@ -386,7 +386,7 @@ def test_distinct_values_of_a_hashed_column_are_read_back_as_cells(tmp_path: Pat
     assert cells.tolist() in ([1, 0], [2, 0])
 
 
-def test_candidates_reach_what_the_sql_asks_for(tmp_path: Path) -> None:
+def test_candidate_values_satisfy_the_sql_conditions(tmp_path: Path) -> None:
     picky = {"name": "p", "sql": "SELECT COUNT(*) FROM v WHERE note LIKE '%flu%' AND x BETWEEN 6 AND 6.5"}
     columns = {"note": {"type": "text"}, "x": {"bounds": [0, 10], "grid": 0.5}}
     file = file_of(tmp_path, picky, columns=columns)

@@ -1,4 +1,4 @@
-"""Code is judged by what it does, in the currency of its claim: twins that only look right are not."""
+"""The probe judges code by its behaviour: twins with correct matrices only are condemned."""
 
 from fractions import Fraction
 from math import inf
@@ -25,7 +25,7 @@ APPROX = sg.Approx(1, "1/1000")
 
 
 class Drawn(SimpleI):
-    """Running counts under whatever noise a twin draws, in `step` as in `feed`."""
+    """Running counts with the twin's noise, in `step` and in `feed`."""
 
     def drawn(self, noise: Noise, size: int) -> Ints:
         return self.distribution.draw(noise, size)
@@ -74,7 +74,7 @@ class Mixed(Drawn):
 
 
 class OffAtTwo(SimpleI):
-    """No noise where the count is 2."""
+    """No noise if the count is 2."""
 
     def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
         before = state.total.copy()
@@ -88,7 +88,7 @@ class OffAtTwo(SimpleI):
 
 
 class BareStep(SimpleI):
-    """Draws nothing when it is live."""
+    """Draws no noise in `step`."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         return super().step(state, values, SilentNoise())
@@ -102,7 +102,7 @@ def test_an_honest_twin_of_these_is_acquitted() -> None:
 
 
 @pytest.mark.parametrize(("kind", "least"), [(Narrow, 3.0), (Bare, inf)])
-def test_an_epsilon_and_a_delta_are_computed_from_what_the_code_draws(kind: Any, least: float) -> None:
+def test_approx_claim_is_computed_from_draws_of_the_code(kind: Any, least: float) -> None:
     verdict = audit(ApproxDpSubject(kind(APPROX, horizon=4), 4), runs=0)
     assert not verdict.is_proved
     assert verdict.is_condemned
@@ -111,7 +111,7 @@ def test_an_epsilon_and_a_delta_are_computed_from_what_the_code_draws(kind: Any,
 
 
 def test_epsilon_at_a_delta_is_bounded_for_all_units() -> None:
-    """Where they are too many to be priced one by one, the rho that none exceeds bounds them."""
+    """If patterns are too many to price one by one, their largest rho bounds them."""
     verdict = audit(ApproxDpSubject(Binary(APPROX, horizon=9, unit=sg.User(1, 4)), 9), runs=0)
     assert verdict.is_proved
     assert not audit(ApproxDpSubject(OffAtTwo(APPROX, horizon=4), 4), runs=0).is_proved
@@ -183,7 +183,7 @@ def test_a_shift_that_is_not_whole_is_not_rounded_away() -> None:
     assert "place 0 modulo 3" in names
 
 
-def test_code_that_is_not_linear_is_not_computed_and_attacked_where_it_is_not() -> None:
+def test_nonlinear_code_is_attacked_but_not_computed() -> None:
     subject = MechanismSubject(OffAtTwo(sg.Pure(1), horizon=4), 4, noise=InsecureNoise(4))
     verdict = audit(subject, FEW, SURE)
     assert verdict.computed_from.startswith("not computed: the code is not linear, as a stream of ")
@@ -206,7 +206,7 @@ def test_a_step_without_noise_is_condemned_though_blocks_have_it() -> None:
         assert "by step" in verdict.reasons[1]
 
 
-def test_a_block_without_noise_is_condemned_though_a_pan_private_step_has_it() -> None:
+def test_block_without_noise_is_condemned_despite_noisy_pan_private_step() -> None:
     class BareFeed(Binary):
         def feed(self, state: Any, block: Ints, noise: Noise) -> Any:
             return super().feed(state, block, noise) * 0 + np.cumsum(block, axis=0)
@@ -217,7 +217,7 @@ def test_a_block_without_noise_is_condemned_though_a_pan_private_step_has_it() -
     assert audit_mechanism(honest, 3, runs=0).is_proved
 
 
-def test_a_verdict_says_what_it_was_computed_from() -> None:
+def test_verdict_reports_its_tried_and_computed_ticks() -> None:
     driven = audit(
         ExecutionModeSubject(Binary(sg.Pure(1), horizon=5), 2, OTHER_GROUPS, requested_ticks=5), runs=0
     ).to_json()

@@ -1,4 +1,4 @@
-"""What is public of a run besides its numbers is the same for neighbours; whatever differs is condemned."""
+"""Public text of a run is the same for neighbours. A difference is condemned."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ def trial_of() -> Iterator[Callable[[PipelineFile], PipelineTrial]]:
 
 
 def suspects(trial: PipelineTrial) -> list[str]:
-    """Of an event among nobody."""
+    """Return the suspects of the pair with one event and no others."""
     return [
         each.name
         for each in TrialComparison.from_trial(trial, trial.list_pairs()[:1], with_interruptions=False).suspects
@@ -64,7 +64,7 @@ class EventFlag:
 
 
 @pytest.mark.parametrize("sink", [*SINKS, "-"])
-def test_honest_sinks_tell_nothing_but_numbers(tmp_path: Path, trial_of: Any, sink: str) -> None:
+def test_honest_sinks_differ_in_numbers_only(tmp_path: Path, trial_of: Any, sink: str) -> None:
     assert not suspects(trial_of(file_of(tmp_path, sink)))
 
 
@@ -130,10 +130,10 @@ def test_printed_output_is_compared(tmp_path: Path, leaky_run: Any, trial_of: An
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("loss", [{"epsilon": 4}, {"rho": 0.5}], ids=str)
-def test_what_differs_always_is_condemned_however_large_the_claim(
+def test_constant_difference_is_condemned_under_a_large_claim(
     tmp_path: Path, leaky_run: Any, trial_of: Any, loss: Any
 ) -> None:
-    """By itself; and a hundred runs under louder noise are enough to measure it."""
+    """About a hundred runs with more noise suffice to measure it."""
     leaky_run(EventFlag(lambda: print("an event", file=sys.stderr)))
     result = tables(COUNTS, budget=loss)
     result["release"] = [{**COUNTS, **loss}]

@@ -1,4 +1,4 @@
-"""What differs in every run that was tried is condemned by what so many runs show, and by no more."""
+"""A difference in every run condemns a claim only if the number of runs refutes it."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +16,7 @@ PAIR = SimpleNamespace(name="the fourth event of a word")
 
 
 def list_differences(loss: Loss, runs: int, *, discovered: bool = True) -> RunByRunSubject:
-    """So many runs were made on each side: all of one say one thing, all of the other another."""
+    """Build a subject with this many runs a side, each side with its own constant text."""
     trial = SimpleNamespace(has_discovered_groups=discovered)
     comparison: Any = SimpleNamespace(suspects=[PAIR], trial=trial, redrawn_interruptions=[])
     noise: Any = None
@@ -34,7 +34,7 @@ def test_an_honest_threshold_that_always_tips_is_not_condemned() -> None:
     assert (finding.is_expected, finding.summary) == (True, f"holds ({result})")
 
 
-def test_a_claim_that_so_many_runs_refute_is_condemned() -> None:
+def test_claim_refuted_by_the_runs_is_condemned() -> None:
     written = list_differences(Approx(2, 1e-6), 100)
     (reason,) = written.list_reasons(DOUBT)
     assert reason.startswith(f"what is public besides numbers differs in every run for {PAIR.name}: epsilon 2.")
@@ -47,18 +47,18 @@ def test_too_few_runs_refute_nothing() -> None:
     assert list(written.list_doubts(DOUBT))
 
 
-def test_what_is_the_same_in_a_run_is_no_reason() -> None:
+def test_difference_missing_in_one_run_is_no_reason() -> None:
     written = list_differences(Pure("1/2"), 200)
     written.public_codes[0, True][7] = 2.0
     assert not [*written.list_reasons(DOUBT), *written.list_doubts(DOUBT)]
 
 
 @pytest.mark.parametrize("loss", [Pure(40), Pure(10**6), Approx(10**6, 1e-33), Approx(40, 1 - 1e-9)], ids=str)
-def test_where_no_number_of_runs_would_do_the_fewest_are_made(loss: Loss) -> None:
+def test_minimum_runs_are_made_if_no_number_suffices(loss: Loss) -> None:
     assert list_differences(loss, 1).compute_runs(DOUBT) == MIN_RUNS
 
 
-def test_as_many_runs_are_made_as_condemn_what_always_differs() -> None:
+def test_computed_runs_suffice_to_condemn_a_constant_difference() -> None:
     written = list_differences(Pure(4), 1)
     assert MIN_RUNS < written.compute_runs(DOUBT) <= MAX_SINGLE_RUNS
     assert list(list_differences(Pure(4), written.compute_runs(DOUBT)).list_reasons(DOUBT))

@@ -1,4 +1,4 @@
-"""Losses of releases add up where one event is in all of them, and not where it cannot be."""
+"""Losses of releases add up if one event can be in all of them, else not."""
 
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ SUM = "SELECT SUM(x) FROM v"
 
 
 def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
-    """Of releases that lose 1/2 each."""
+    """Return the loss bounds of releases that lose 1/2 each."""
     result = [{"name": f"r{number}", "sql": sql} for number, sql in enumerate(queries)]
     file = Pipeline.from_tables(tables(*result, **settings), folder / "v.toml").file
     worst = compute_worst_loss([plan_release(file, release) for release in file.releases], 2, Pure(1))
@@ -39,7 +39,7 @@ def ends(folder: Path, *queries: str, **settings: Any) -> tuple[float, float]:
     ],
     ids=str,
 )
-def test_only_what_one_event_can_be_in_adds_up(tmp_path: Path, wheres: list[str], least: float, most: float) -> None:
+def test_only_losses_of_overlapping_releases_add(tmp_path: Path, wheres: list[str], least: float, most: float) -> None:
     assert ends(tmp_path, *(COUNT + where for where in wheres)) == pytest.approx((least, most))
 
 

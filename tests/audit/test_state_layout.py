@@ -1,4 +1,4 @@
-"""An intruder sees all that a state holds, wherever it is: whatever is changed in it changes what is seen."""
+"""An intruder sees the whole state: every change in it changes the view."""
 
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,7 +22,7 @@ TICKS = 4
 
 @dataclass
 class Inner:
-    """What is nested."""
+    """A nested part of the state."""
 
     ratio: Fraction = Fraction(1, 3)
     flags: tuple[bool, ...] = (True, False)
@@ -30,7 +30,7 @@ class Inner:
 
 @dataclass
 class Everything:
-    """A state of all that a state may be made of."""
+    """A state with every supported kind of field."""
 
     tick: int = 3
     mean: float = 0.5
@@ -53,7 +53,7 @@ def changed(array: Any, place: int) -> Any:
 
 
 STATE = Everything()
-LAYOUT = StateLayout(())  # nothing is known beforehand: axes are told by their size
+LAYOUT = StateLayout(())  # without known axes, they are inferred from their size
 OTHERS = [
     *(replace(STATE, tick=4), replace(STATE, mean=0.25), replace(STATE, done=True), replace(STATE, name="b")),
     *(replace(STATE, key=b"\x00\x02"), replace(STATE, inner=Inner(Fraction(1 / 3)))),
@@ -84,7 +84,7 @@ def test_state_besides_fields_is_visible() -> None:
     assert len(LAYOUT.read_groups(other, WIDTH)) > len(LAYOUT.read_groups(STATE, WIDTH))
 
 
-def test_the_axis_of_the_groups_is_known_even_where_another_is_as_long() -> None:
+def test_group_axis_is_known_if_another_has_its_length() -> None:
     claim = Kary(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
     layout = StateLayout.from_mechanism(claim)
     places = [leaf.shape for leaf in list_leaves(claim.initial(2, InsecureNoise(1)))]
@@ -103,7 +103,7 @@ def test_an_exact_number_anywhere_in_the_memory_is_condemned(kind: Any) -> None:
 
 
 def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
-    """One unit in each of many runs would move it by as many: so every run is a start of its own."""
+    """Groups that share a number cannot serve as runs, so every run has its own start."""
 
     class SharesNoisyTotal(TotalKeepingTree):
         def step(self, state: Any, values: Any, noise: Any) -> Any:
@@ -117,7 +117,7 @@ def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
 
 
 def test_sum_of_an_open_block_is_visible() -> None:
-    """As exact as it rests there: what reads at two scales cannot be pan-private."""
+    """The sum is exact in memory: a mechanism with two scales cannot be pan-private."""
     claim = Pegasus(sg.Pure(1), block=4)
     state = claim.initial(3, SilentNoise())
     claim.feed(state, np.array([[100, 200, 300], [1, 2, 3]]), SilentNoise())

@@ -1,4 +1,4 @@
-"""The dearest set of ticks is found without going through all: against enumeration, where that can be had."""
+"""The worst set of ticks is found without listing all sets, compared with enumeration."""
 
 from itertools import combinations
 
@@ -20,7 +20,7 @@ def truth(moves: np.ndarray, costs: np.ndarray, size: int, power: int = 2) -> fl
 
 
 def nested(first: int, end: int) -> list[tuple[int, int]]:
-    """Blocks in blocks, cut by lot."""
+    """Return randomly nested blocks."""
     if end - first < 2:
         return [(first, end)]
     middle = int(CHANCE.integers(first + 1, end))
@@ -80,7 +80,7 @@ def test_units_of_more_patterns_than_can_be_listed_are_decided(claim: LinearMech
     assert exact_loss(claim.strategy(claim.horizon), claim.tick_sensitivity, some) <= worst.amount
 
 
-def test_a_unit_that_is_wrongly_calibrated_is_condemned_by_the_lower_end() -> None:
+def test_wrongly_calibrated_unit_is_condemned_by_lower_bound() -> None:
     claim = Binary(sg.Zcdp(1), horizon=40, unit=sg.User(1, 20))
     worst = MechanismSubject(claim, 40).worst()
     verdict = Verdict("half", sg.Zcdp("1/2"), worst)

@@ -49,7 +49,7 @@ SUBJECTS = {
     for entry in list_entries(name)
     if entry.kind == "seized"
 }
-TIGHT = {  # whose whole claim an intruder can use
+TIGHT = {  # estimators with a claim that an intruder can use in full
     "Density",
     "Density(releases=2)",
     "Density(hashed=True)",
@@ -68,13 +68,13 @@ TIGHT = {  # whose whole claim an intruder can use
 }
 
 
-def test_every_estimator_of_the_room_is_on_the_list() -> None:
+def test_every_estimator_of_the_package_is_in_the_catalogue() -> None:
     assert set(seized_claims.find_estimators().values()) == set(estimators_found())
     assert {title.partition("(")[0] for title in SUBJECTS} == set(seized_claims.find_estimators())
     assert set(seized_claims.find_estimators()) <= set(catalogue.list_names())
 
 
-def test_an_estimator_with_a_setting_that_is_not_known_is_an_error(monkeypatch: Any) -> None:
+def test_estimator_without_settings_in_the_catalogue_is_refused(monkeypatch: Any) -> None:
     monkeypatch.setitem(seized_claims.CLASS_SETTINGS, "CroppedMean", ({},))
     with pytest.raises(TypeError, match=r"^settings of CroppedMean must be in the catalogue, got none of"):
         list(list_entries("CroppedMean"))
@@ -97,7 +97,7 @@ def test_no_state_and_releases_together_are_likelier_than_claimed(title: str) ->
 
 @pytest.mark.parametrize("twins", list(build_user_table_twins(ExperimentNoise())), ids=lambda twins: twins.name)
 def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
-    """And measured below it: see the tests of mutants."""
+    """The tests of mutants measure them as well."""
     broken, honest = audit(twins.broken, 0), audit(twins.honest, 0)
     assert broken.is_condemned
     assert broken.exact is not None
@@ -106,7 +106,7 @@ def test_broken_tables_are_condemned_by_computation(twins: Any) -> None:
 
 
 def one_by_one(claim: Any, order: tuple[str, ...]) -> float:
-    """The worst of one order, every two streams by themselves, from the law of all that is seen of each."""
+    """Return the worst loss of one order of acts, from the full law of each stream."""
     kernel, places = UserTableKernel(claim), range(len(order))
     laws = []
     for comes in product(((), (0,)), repeat=len(order)):
@@ -131,8 +131,8 @@ def test_worst_seizure_equals_enumeration_of_all_orders(claim: Any) -> None:
     assert max(orders.values()) <= 1
 
 
-def test_an_estimate_before_a_hand_over_loses_more_than_one_after_it() -> None:
-    """Users who come later are drawn from a law that tells less; the last estimate alone tells no worst."""
+def test_estimate_before_announced_intrusion_loses_more_than_after_it() -> None:
+    """Users after an intrusion have a less informative law, so a late estimate loses less."""
     claim = Density(ONE, universe=1, intrusions=1)
     before, after = (
         one_by_one(claim, order)
@@ -142,7 +142,7 @@ def test_an_estimate_before_a_hand_over_loses_more_than_one_after_it() -> None:
     assert after == pytest.approx(0.6452, abs=1e-4)
 
 
-def test_half_the_noise_is_found_out_by_estimates_before_a_hand_over() -> None:
+def test_half_noise_is_found_by_estimates_before_an_intrusion() -> None:
     twins = next(each for each in build_user_table_twins(ExperimentNoise()) if "half the noise" in each.name)
     assert isinstance(twins.broken, UserTableSubject)
     assert audit(twins.broken, 0).exact == pytest.approx(1.7504, abs=1e-4)
@@ -150,13 +150,13 @@ def test_half_the_noise_is_found_out_by_estimates_before_a_hand_over() -> None:
     assert one_by_one(twins.broken.claim, last) < 1
 
 
-def test_noise_after_scaling_loses_nearly_four_where_one_was_claimed() -> None:
+def test_noise_after_scaling_loses_nearly_four_times_its_claim() -> None:
     verdict = audit(next(build_user_table_twins(ExperimentNoise())).broken, 0)
     assert verdict.exact == pytest.approx(3.8286, abs=1e-4)
 
 
-def test_a_counter_whose_items_are_cut_keeps_its_loss_and_adds_up_without_chance() -> None:
-    """All of it: a sign is heard as well as any counter of that loss may let it be heard."""
+def test_counter_with_cut_items_loses_its_claim_exactly() -> None:
+    """The loss is tight: the counter reveals a sign as much as its loss permits."""
     counter = build_one_slot_counter()
     chances = [
         sum(way.weight for way in list_branches(partial(counted, counter, sign)) if way.result) for sign in (0, 1)
@@ -170,7 +170,7 @@ def counted(counter: Any, sign: int, chance: Any) -> int:
 
 
 @pytest.mark.parametrize("title", ["ContinualDensity", "ContinualDensity(intrusions=1)"])
-def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(title: str) -> None:
+def test_continual_density_code_loses_as_much_as_its_signs(title: str) -> None:
     subject = SUBJECTS[title]
     assert isinstance(subject, UserTableSubject)
     claim = subject.claim
@@ -187,7 +187,7 @@ def test_the_code_of_a_continual_density_loses_what_the_law_of_its_signs_says(ti
     ids=["density", "residues", "continual"],
 )
 def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[Any, ...]) -> None:
-    """An entry that differs between two looks was touched in between: nobody can promise more than one."""
+    """A changed entry shows an event between two views, so no claim allows two intrusions."""
     kernel = UserTableKernel(claim)
     once, twice = (
         find_worst_seizure(kernel, ActSchedule({LOOK_ACT: looks}), list(product(free, repeat=2)))[0] for looks in (1, 2)
@@ -197,7 +197,7 @@ def test_two_unannounced_intrusions_break_every_claim(claim: Any, free: tuple[An
 
 
 class Buffered:
-    """Keeps who came in one tick of so many, as it is, until the next."""
+    """A table that stores the users of one tick in every few exactly until the next tick."""
 
     def __init__(self, every: int, tick: int) -> None:
         self.every, self.tick = every, tick
@@ -211,12 +211,12 @@ class Buffered:
 
 
 @pytest.mark.parametrize(("every", "tick"), [(1, 0), (2, 0), (2, 1), (3, 0), (3, 1), (3, 2)])
-def test_memory_that_is_exact_after_some_ticks_alone_is_caught_whichever_they_are(every: int, tick: int) -> None:
+def test_memory_that_is_exact_after_any_tick_is_caught(every: int, tick: int) -> None:
     acts = build_schedule(ContinualDensity(ONE, universe=1))
     assert find_worst_seizure(Buffered(every, tick), acts, list(product([(-1,), (0,)], repeat=2)))[0] == inf
 
 
-def test_ways_of_chance_add_up_and_are_all_different() -> None:
+def test_branches_of_chance_are_distinct_and_sum_to_one() -> None:
     def act(chance: ForkedChance) -> tuple[int, ...]:
         first = chance.coins(Fraction(1, 3), 1)
         return (*first.tolist(), *chance.uniform(3, 1 + int(first[0])).tolist(), *chance.coins(Fraction(1), 1).tolist())
@@ -241,14 +241,14 @@ class Scaled(Density):
         return np.count_nonzero(state.entries) + 3 * self.noise.draw(noise, 1)
 
 
-def test_a_release_that_is_no_sum_under_noise_is_not_believed() -> None:
+def test_release_other_than_noisy_sums_is_refused() -> None:
     kernel = UserTableKernel(Scaled(ONE, universe=1))
     with pytest.raises(TypeError, match=r"^release must be sums under noise"):
         find_worst_seizure(kernel, ActSchedule({ESTIMATE_ACT: 1}), [((), ())])
 
 
 def test_real_runs_have_the_law_that_was_enumerated() -> None:
-    """And runs of another claim do not: the statistic has power in both directions."""
+    """Runs of another claim fail, so the statistic has power."""
     claim, louder = (ModularIncidence(sg.Pure(e), universe=1, modulus=3, split="1/2") for e in (2, 1))
     streams = ActStreams(((0,), (0,), ESTIMATE_ACT), ((), (), ESTIMATE_ACT), 1)
     source = ExperimentNoise(InsecureKeystream("rows"))

@@ -1,4 +1,4 @@
-"""A verdict says what is known: a number, an interval that may leave it open, and how much was seen."""
+"""Verdicts: an exact loss or an interval, and the measured bounds."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def on(least: float, most: float) -> Verdict:
     return Verdict("a", sg.Pure(1), WorstCase((2,), most, lower_bound=least))
 
 
-def test_what_lies_on_both_sides_of_the_claim_is_undecided() -> None:
+def test_bounds_on_both_sides_of_the_claim_are_undecided() -> None:
     verdict = on(0.5, 2.0)
     assert (verdict.exact, verdict.computed_bounds, verdict.computed_text) == (None, (0.5, 2.0), "0.5-2")
     assert verdict.is_undecided
@@ -41,7 +41,7 @@ def test_the_lower_end_condemns_and_the_upper_one_acquits() -> None:
     assert on(float("inf"), float("inf")).is_condemned
 
 
-def test_of_several_neighbours_both_ends_are_the_largest() -> None:
+def test_bounds_of_several_neighbours_are_both_maximal() -> None:
     """A broken twin would take the one with the largest upper end, and acquit."""
     worst = combine_worst_cases([WorstCase((1,), 2.0, lower_bound=0.5), WorstCase((2,), 1.9, lower_bound=1.8)])
     assert (worst.pattern, worst.floor, worst.amount) == ((2,), 1.8, 2.0)
@@ -49,7 +49,7 @@ def test_of_several_neighbours_both_ends_are_the_largest() -> None:
 
 
 class Leaky(MechanismSubject):
-    """A broken twin: two runs in a hundred show the data, and rho has room for it."""
+    """A broken twin: two runs in a hundred show the data, which rho permits."""
 
     @property
     def loss(self) -> Any:
@@ -62,7 +62,7 @@ class Leaky(MechanismSubject):
         return views
 
 
-def test_a_leak_in_few_runs_is_condemned_by_delta_where_rho_does_not_show_it() -> None:
+def test_rare_leak_hidden_from_rho_is_condemned_by_delta() -> None:
     leaky, honest = (kind(SimpleII(sg.Zcdp("1/20")), 1, noise=InsecureNoise(1)) for kind in (Leaky, MechanismSubject))
     found = measure(leaky, 60_000)
     assert found.amount < 0.5, "the mean of bounded evidence hardly moves"
@@ -80,8 +80,8 @@ def test_all_bounds_of_a_verdict_share_one_doubt() -> None:
     assert MeasurementGoal(sg.Pure(1), 1000, 0.01).curve == ()
 
 
-def test_an_epsilon_and_a_delta_are_audited_as_stated_and_a_wrong_conversion_is_condemned() -> None:
-    """The broken twin keeps four times the rho that the claim has room for."""
+def test_approx_claim_with_wrong_conversion_is_condemned_as_stated() -> None:
+    """The broken twin uses four times the rho that the claim permits."""
     claim = sg.Approx(1, "1/100")
     honest, wrong = SimpleII(claim), SimpleII(claim.additive_loss.group(2))
     acquitted = audit(ApproxDpSubject(honest, 1, noise=InsecureNoise(2)), 40_000, SURE)
@@ -96,7 +96,7 @@ def test_an_epsilon_and_a_delta_are_audited_as_stated_and_a_wrong_conversion_is_
 
 
 @pytest.mark.parametrize("claim", [Binary(sg.Approx(1, 1e-6), horizon=15), SquareRoot(sg.Approx(2, 1e-3), horizon=15)])
-def test_stated_approx_claim_has_slack_over_rho(claim: Any) -> None:
+def test_stated_approx_claim_exceeds_loss_computed_from_rho(claim: Any) -> None:
     verdict = audit(ApproxDpSubject(claim, 15), runs=0)
     assert verdict.is_proved
     low, high = verdict.loss_bounds or (0.0, 0.0)
@@ -104,7 +104,7 @@ def test_stated_approx_claim_has_slack_over_rho(claim: Any) -> None:
     assert high - low < 0.01 * high
 
 
-def test_epsilon_of_a_curve_is_what_enumeration_says() -> None:
+def test_epsilon_bounds_of_a_curve_contain_the_enumerated_epsilon() -> None:
     drawn = np.arange(-400, 401)
     weights = np.exp(-(drawn**2) / 40.0)
     one, other = weights / weights.sum(), np.roll(weights, 1) / weights.sum()
@@ -125,7 +125,7 @@ class Late(SimpleII):
 
 
 @pytest.mark.slow
-def test_a_leak_at_a_late_tick_is_found_by_trying_and_attacked() -> None:
+def test_leak_at_a_late_tick_is_found_and_attacked() -> None:
     subject = MechanismSubject(Late(sg.Pure(1)), 40, noise=InsecureNoise(3))
     worst = subject.worst()
     assert (worst.pattern, worst.amount) == ((20,), float("inf"))
@@ -137,7 +137,7 @@ def test_a_leak_at_a_late_tick_is_found_by_trying_and_attacked() -> None:
     assert audit(subject, runs=0).to_json()["computed_from"] == worst.computed_from
 
 
-def test_a_score_is_called_what_it_is() -> None:
+def test_score_is_named_likelihood_ratio_only_if_exact() -> None:
     def score(claim: Any) -> str:
         evidence: Any = MechanismSubject(claim, 7).pairs()[0].evidence
         return str(evidence.name)

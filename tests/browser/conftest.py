@@ -1,4 +1,4 @@
-"""A browser that has client.js, for those who ask for one."""
+"""Fixtures: a browser page with client.js."""
 
 from collections.abc import Iterator
 
@@ -15,6 +15,6 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def fresh(client: Client) -> Client:
-    """The same, with nothing in its storage."""
+    """The same page with empty storage."""
     client.clear()
     return client

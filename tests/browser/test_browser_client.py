@@ -1,4 +1,4 @@
-"""client.js, a device in a browser: bit for bit as Python, by the platform's generator or not at all."""
+"""client.js, a device in a browser: equal to Python bit for bit, random by the platform's generator only."""
 
 import json
 import re
@@ -20,7 +20,7 @@ from tests.support.vector_file import FILE
 
 VECTORS = json.loads(FILE.read_text())
 SURE = 1e-9
-REPORTS, OF_A = 16_000, 9_000  # so many that no chance but the claim's own fits them
+REPORTS, OF_A = 16_000, 9_000  # enough to reject other chances than the claim's
 ITEMS = ("a", "🔥", 7)
 SMALL = [
     sg.localdp.CountMeanSketch(sg.Pure(1), hashes=2, width=3),
@@ -37,13 +37,13 @@ WORDS = """crypto.getRandomValues = (array) => { array.fill(1); array[0] = given
 
 @pytest.fixture
 def fresh(client):
-    """The same page, with its own generator and nothing in its storage, before and after."""
+    """The same page with empty storage, reloaded after the test to restore its generator."""
     client.clear()
     yield client
     client.page.reload()
 
 
-def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
+def test_hashes_and_columns_equal_the_shared_vectors(client):
     details = client(
         """return given.hashes.map(({seed, coefficients, columns}) => ({
         seed,
@@ -58,7 +58,7 @@ def test_items_and_rows_are_hashed_as_the_shared_vectors_say(client):
     assert details == VECTORS["hashes"]
 
 
-def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(client):
+def test_reports_and_messages_equal_the_shared_vectors(client):
     known = {type(claim).__name__ for claim in SMALL}
     claims = [each for each in VECTORS["claims"] if each["settings"]["protocol"] in known]
     details = client(
@@ -77,7 +77,7 @@ def test_reports_and_messages_of_every_protocol_are_those_of_the_shared_vectors(
 
 
 @EACH
-def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
+def test_likelihood_of_report_follows_the_exact_law(client, claim):
     """In proportion to the exact law, for every report and item."""
     laws = [law(claim, item) for item in ITEMS]
     reports = sorted(laws[0])
@@ -93,7 +93,7 @@ def test_what_a_page_tells_of_a_report_is_how_likely_it_was(client, claim):
 
 
 @EACH
-def test_chances_that_lose_more_than_the_epsilon_are_refused_whichever_client_sent_them(client, claim):
+def test_chances_with_larger_loss_than_epsilon_are_refused(client, claim):
     settings = wire.to_settings(claim)
     known = settings["chances"]
     for name, k in known.items():
@@ -143,7 +143,7 @@ NO_CLAIM = [
 
 
 def refused(client, act, given):
-    """With which errors an act on each thing is refused; None where it is not."""
+    """Return the errors that an act raises for each value, None for success."""
     details = f"""const found = [];
     for (const each of given) {{
       try {{ {act} found.push(null); }} catch (error) {{ found.push(refusal(error)); }}
@@ -152,7 +152,7 @@ def refused(client, act, given):
     return set(client(details, given))
 
 
-def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fresh):
+def test_malformed_loss_is_refused_in_settings_policy_and_memory(fresh):
     details = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(8), hashes=16, width=16))
     claims = [altered(details, epsilon=epsilon) for epsilon in NO_LOSS]
     assert refused(fresh, "client.parseMechanism(each);", claims) == {"Error"}
@@ -167,20 +167,20 @@ def test_a_loss_that_might_be_read_as_another_is_refused_wherever_it_stands(fres
     assert refused(fresh, charged, [[details, each] for each in spoilt]) == {"InvalidSaveError"}
 
 
-def test_settings_of_no_claim_are_refused_before_anything_is_drawn(client):
+def test_invalid_settings_are_refused_at_parsing(client):
     assert refused(client, "client.parseMechanism(each);", NO_CLAIM) == {"Error"}
     proto = json.dumps(HASHED)[:-1] + ', "__proto__": {"loss": 0}}'
     assert client("return client.parseMechanism(JSON.parse(given))", proto) == {"refused": "Error"}
 
 
-def test_a_claim_is_a_copy_of_its_settings_that_no_one_changes(client):
+def test_claim_is_a_frozen_copy_of_its_settings(client):
     changed = """const claim = client.parseMechanism(given); given.chances.stored = 1; given.items[0] = 'b';
     const frozen = [claim, claim.chances, claim.items].every(Object.isFrozen);
     return [frozen, claim.items[0], claim.loss < 1.1];"""
     assert client(changed, LISTED) == [True, "a", True]
 
 
-def test_a_coin_is_a_word_below_its_threshold_and_a_die_throws_again_what_is_left_over(fresh):
+def test_coins_compare_words_and_dice_reject_excess_words(fresh):
     claim = sg.localdp.RandomisedResponse(sg.Pure(1), items=(*ITEMS, "z"))
     k = int(claim.chances["kept"] * WORD_RANGE)
     draw = f"{WORDS} return hex(client.parseMechanism(given.shift()).privatise('🔥'));"
@@ -205,7 +205,7 @@ def sent(client):
 
 
 def chance_of(claim, reports, flip):
-    """How likely rows, lines and flips are to be as uneven as these: each alone, and all together."""
+    """Return a p-value for rows, lines and flips, each alone and all together."""
     codes = unpack_codes(reports).astype(np.int64)
     row, line = np.divmod(codes >> 1, claim.width)
     words = claim.family.words(["a"] * OF_A + ["🔥"] * (REPORTS - OF_A))
@@ -218,16 +218,16 @@ def chance_of(claim, reports, flip):
     return 3 * float(min(together, dice, coins))
 
 
-def test_rows_lines_and_flips_have_the_chances_of_the_claim_and_no_others(sent):
+def test_rows_lines_and_flips_have_the_claimed_chances(sent):
     claim, reports = sent
     flip = float(claim.chances["flip"])
     assert chance_of(claim, reports, flip) > SURE
     assert chance_of(claim, reports, 0.7 * flip) < SURE
     assert chance_of(claim, reports, 1.3 * flip) < SURE
-    assert chance_of(claim, reports[np.argsort(unpack_codes(reports) & 1)], flip) < SURE  # told of the wrong item
+    assert chance_of(claim, reports[np.argsort(unpack_codes(reports) & 1)], flip) < SURE  # attributed to the wrong item
 
 
-def test_a_collector_in_python_counts_what_the_browser_sent_inside_its_error(sent):
+def test_python_collector_counts_browser_reports_up_to_its_error(sent):
     claim, reports = sent
     collector = claim.build_collector()
     assert collector.add(wire.unpack_message(claim, wire.pack_message(claim, reports))) == REPORTS
@@ -242,7 +242,7 @@ def test_a_collector_in_python_counts_what_the_browser_sent_inside_its_error(sen
     ["Object.defineProperty(globalThis, 'crypto', {value: {}});", "crypto.getRandomValues = (array) => array;"],
     ids=["missing", "silent"],
 )
-def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fresh, broken):
+def test_device_without_platform_generator_draws_and_stores_nothing(fresh, broken):
     for claim, again in product(SMALL, ("Repeat()", "ChargeEachReport('9')")):
         device = f"new client.Device(client.parseMechanism(given), {{policy: new client.{again}}})"
         requested = f"{broken} return {device}.report('a');"
@@ -251,13 +251,13 @@ def test_without_the_platforms_generator_nothing_is_privatised_or_remembered(fre
 
 
 def forbidden(source):
-    """What may not be in the module: other chance, other modules, other hosts."""
+    """Return the uses of other randomness, modules or hosts in the module."""
     code = re.sub(r"^\s*(//|/\*\*).*$", "", source, flags=re.MULTILINE)
     code = code.replace("const systemClock = () => Date.now() / 1000;", "", 1)
     return re.findall(r"Math\.random|Date|performance|\bimport\b|\bfetch\b|\beval\b|https?:|Function\(", code)
 
 
-def test_there_is_no_other_chance_in_the_file_and_it_asks_no_one():
+def test_module_uses_no_other_randomness_and_no_network():
     assert forbidden(SOURCE) == []
     assert SOURCE.count("getRandomValues(") == 1
     assert forbidden(SOURCE.replace("drawWords(1)", "[Math.random() * 2 ** 32]", 1)) == ["Math.random"]
@@ -268,7 +268,7 @@ const device = new Device(claim, {policy: new Repeat(), name: 'emoji'}); """
 SPENT = "return (await device.status()).spent;"
 
 
-def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_once(fresh):
+def test_repeating_device_resends_its_first_report_and_pays_once(fresh):
     settings = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure(2)))
     first = fresh(DEVICE + "return hex((await device.report('a')).report)", settings)
     fresh.page.reload()
@@ -281,7 +281,7 @@ def test_a_device_that_repeats_sends_its_first_report_for_ever_and_is_charged_on
     assert fresh(DEVICE + SPENT, settings) == "0"
 
 
-def test_a_device_that_is_charged_draws_again_until_its_total_is_spent(fresh):
+def test_charging_device_draws_new_reports_until_budget_is_spent(fresh):
     settings = wire.to_settings(sg.localdp.CountMeanSketch(sg.Pure("1/3"), width=64))
     charged = """const spender = new Device(claim, {policy: new ChargeEachReport('1'), name: 'other'});
     const sent = []; for (let i = 0; i < 3; i += 1) sent.push(hex((await spender.report('a')).report));

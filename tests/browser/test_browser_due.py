@@ -1,5 +1,5 @@
-"""client.js says what is to be sent: a report, again while it has no answer and counts once, and no more than
-pace and budget leave."""
+"""Due reports of client.js: one without a reply is due again while it counts once, and pace and budget limit
+all others."""
 
 import re
 from pathlib import Path
@@ -40,21 +40,21 @@ def collection(again="repeat", most=1, claim=SKETCH, start=START):
 
 
 def acts(client, details, *acts):
-    """What a device says, of acts (moment, act, ...), with reports and keys numbered as they come."""
+    """Return the results of acts (moment, act, ...), with reports and keys numbered by first use."""
     return client(ACTS, [[details, START + at, *act] for at, *act in acts])
 
 
-def test_a_report_without_an_answer_is_due_again_under_its_key_while_that_is_remembered(fresh):
+def test_unanswered_report_is_due_with_its_key_until_key_expires(fresh):
     said = acts(fresh, collection(), *((at, "due") for at in (0, 1, AGAIN - 1, AGAIN, AGAIN + 1, 10**6)))
     assert said == [[0, 0]] * 3 + [None] * 3
 
 
-def test_what_was_accepted_is_not_due_again(fresh):
+def test_accepted_report_is_not_due_again(fresh):
     details = ((0, "due"), (1, "seen"), (2, "answered"), (3, "due"), (4, "seen"), (5, "answered", False), (6, "due"))
     assert acts(fresh, collection(), *details) == [[0, 0], [0, "unanswered", AGAIN - 1], None, [0, "accepted", 0], None]
 
 
-def test_what_was_refused_each_time_is_due_whenever_it_goes_and_its_time_begins_then(fresh):
+def test_refused_report_stays_due_without_a_time_limit(fresh):
     day = 86_400
     details = (
         *((0, "due"), (1, "answered", False), (2, "seen"), (day, "due"), (day, "seen")),
@@ -64,35 +64,35 @@ def test_what_was_refused_each_time_is_due_whenever_it_goes_and_its_time_begins_
     assert acts(fresh, collection(), *details) == said
 
 
-def test_an_attempt_that_was_lost_stays_lost_whatever_is_answered_to_another(fresh):
+def test_refusal_of_later_attempt_keeps_time_of_lost_one(fresh):
     details = (0, "due"), (5, "due"), (6, "answered", False), (7, "seen"), (AGAIN, "due"), (AGAIN, "seen")
     said = [[0, 0], [0, 0], [0, "unanswered", AGAIN - 7], None, [0, "unanswered", 0]]
     assert acts(fresh, collection(), *details) == said
 
 
-def test_a_clock_that_is_set_back_sends_nothing_again(fresh):
+def test_clock_that_is_set_back_makes_nothing_due(fresh):
     assert acts(fresh, collection(), (100, "due"), (99, "due"), (101, "due")) == [[0, 0], None, [0, 0]]
 
 
 @pytest.mark.parametrize(("again", "next_report"), [("repeat", 0), ("charge", 1)])
-def test_once_it_was_answered_one_more_is_due_at_its_pace(fresh, again, next_report):
+def test_next_report_is_due_one_tick_after_the_last(fresh, again, next_report):
     details = (0, "due"), (3, "due"), (3, "answered"), (12, "due"), (13, "due"), (13, "answered"), (23, "due")
     assert acts(fresh, collection(again, 2), *details) == [[0, 0], [0, 0], None, [next_report, 1], None]
 
 
-def test_one_that_was_lost_for_good_makes_room_for_the_next(fresh):
+def test_expired_report_is_followed_by_the_next_one(fresh):
     details = (0, "due"), (AGAIN, "due"), (AGAIN + 1, "due"), (3 * AGAIN, "due")
     assert acts(fresh, collection(most=2), *details) == [[0, 0], [0, 1], [0, 1], None]
 
 
-def test_a_poll_that_begins_again_gets_the_same_report_under_a_key_of_its_own(fresh):
-    """Under the old key it would be one that this poll's pace does not count."""
+def test_restarted_poll_gets_same_report_with_a_new_key(fresh):
+    """The pace of this poll would not count a report with the old key."""
     later = collection(start=START + 60)
     given = [[collection(), START, "due"], [later, START + 61, "due"], [later, START + 62, "due"]]
     assert fresh(ACTS, given) == [[0, 0], [0, 1], [0, 1]]
 
 
-def test_an_answer_to_another_report_changes_nothing(fresh):
+def test_reply_to_another_report_changes_nothing(fresh):
     details = (0, "due"), (0, "forgotten"), (1, "due"), (2, "seen")
     assert acts(fresh, collection(), *details) == [[0, 0], [1, 1], [0, "unanswered", AGAIN - 1]]
     fresh("await client.buildDevice(given, 'emoji', {maxLoss: '2'}).acknowledge('0'.repeat(32));", collection())
@@ -100,8 +100,8 @@ def test_an_answer_to_another_report_changes_nothing(fresh):
 
 
 @pytest.mark.parametrize("again", ["repeat", "charge"])
-def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
-    """One that repeats has none left; one that is charged pays for another."""
+def test_second_collection_gets_reports_only_from_a_charging_device(fresh, again):
+    """A repeating device has no report left. A charging device pays for another one."""
     for claim, most in ((SKETCH, 2), (OTHER, 2)):
         details = collection(again, most, claim)
         before = acts(fresh, details, (0, "seen"))
@@ -111,8 +111,8 @@ def test_a_device_of_another_collection_tells_nothing_of_it(fresh, again):
     assert acts(fresh, details, (TICK, "due")) == ["mismatch" if again == "repeat" else [0, 0]]
 
 
-def test_a_device_of_another_collection_hears_so_though_it_has_no_report_left(fresh):
-    """That is not the same as that all was sent."""
+def test_other_collection_raises_mismatch_even_without_reports_left(fresh):
+    """A mismatch differs from a device that has sent all its reports."""
     acts(fresh, collection(), (0, "due"), (0, "answered"))
     assert acts(fresh, collection(claim=OTHER), (0, "due"), (TICK, "due")) == ["mismatch"] * 2
     assert acts(fresh, collection(), (0, "due"), (TICK, "due")) == [None] * 2
@@ -141,12 +141,12 @@ return said;"""
         ("2", "1", 5, [0]),
     ],
 )
-def test_as_many_are_left_as_pace_and_budget_leave(fresh, epsilon, total, most, left):
+def test_remaining_reports_follow_pace_and_budget(fresh, epsilon, total, most, left):
     claim = sg.localdp.HadamardCountMeanSketch(sg.Pure(epsilon), hashes=16, width=16)
     assert fresh(LEFT, [wire.to_settings(claim), total, most]) == left
 
 
-def test_what_was_spent_without_a_report_that_is_stored_is_not_drawn_for_again(fresh):
+def test_memory_with_loss_but_no_report_is_refused(fresh):
     act = """await client.disk.update('streamgauge emoji', () => '{"spent_epsilon":"6"}');
     const device = client.buildDevice(given, 'emoji', {maxLoss: '6'});
     const refused = async (act) => act.then(() => null, (error) => refusal(error));
@@ -178,7 +178,7 @@ OPEN = '{"error": {"code": "not_committed", "message": "later"}}'
 ACCEPTED, MANY, BEHIND = [200, "{}"], [429, OPEN], [503, CERTAIN]
 
 
-def test_what_the_documents_say_to_run_at_every_visit_sends_a_report_that_counts_once(fresh):
+def test_documented_visit_code_sends_one_report_that_counts_once(fresh):
     (code,) = re.findall(r"```js\n(import \{ buildDevice.*?)```", (DOCS / "server.md").read_text(), re.DOTALL)
     assert len(code.strip().splitlines()) <= 10
 
@@ -212,8 +212,8 @@ return [hex(sent) === hex(client.message(device.claim, [lastReport])), under ===
     ("answer", "status"),
     [(ACCEPTED, "accepted"), (MANY, "rejected"), (BEHIND, "rejected"), ([503, OPEN], "unanswered")],
 )
-def test_a_device_that_sends_knows_by_the_answer_what_became_of_its_report(fresh, answer, status):
-    """And the page still has all of the answer to read."""
+def test_status_of_report_follows_the_reply_of_the_server(fresh, answer, status):
+    """The page can still read the whole reply."""
     assert fresh(SENT, [collection(), *answer]) == [True, True, status, answer[1]]
     if status == "accepted":
         assert fresh(SENT, [collection(), *answer]) == [None, 0]

@@ -1,4 +1,4 @@
-"""client.js in a browser that is killed: what was handed out was on disk before."""
+"""client.js in a browser that is killed: a report is on disk before the page gets it."""
 
 import os
 import signal
@@ -23,7 +23,7 @@ return [spent, said];"""
 
 @contextmanager
 def browser_of(profile: Path):
-    """A browser in a group of processes of its own, which can be killed together."""
+    """Start a browser in a separate process group, which can be killed as a whole."""
     from playwright.sync_api import sync_playwright
 
     details = profile / "DevToolsActivePort"
@@ -50,7 +50,7 @@ def killed(process):
         process.wait()
 
 
-def test_a_browser_that_is_killed_remembers_what_it_had_handed_out(tmp_path):
+def test_killed_browser_remembers_the_report_it_returned(tmp_path):
     if CHROMIUM is None:
         pytest.skip("chromium must be installed for tests of the page")
     said = []

@@ -1,4 +1,4 @@
-"""client.js remembers what it handed out: in all tabs at once, or not at all."""
+"""The memory of client.js: shared by all tabs, and written before a report is returned."""
 
 import time
 
@@ -35,7 +35,7 @@ return device.%s.then(() => 'kept', (error) => error.message);"""
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("again", ["repeat", "charge"])
 def test_two_tabs_at_once_draw_one_report_between_them(fresh, again):
-    """Two processes that look at one moment, round after round."""
+    """Two processes request a report at the same moment, in many rounds."""
     tabs = [fresh, opened(fresh.page.context)]
     given = [again, time.time() * 1000 + 1000, ROUNDS, APART, SETTINGS]
     for tab in tabs:
@@ -50,7 +50,7 @@ def test_two_tabs_at_once_draw_one_report_between_them(fresh, again):
     assert len(fresh.stored()) == ROUNDS
 
 
-def test_a_storage_that_keeps_nothing_hands_out_nothing(client):
+def test_storage_that_loses_writes_yields_no_report(client):
     words = "storage must persist writes, got one that does not"
     for again in ("new client.Repeat()", "new client.ChargeEachReport('9')"):
         for update in ("async (_, change) => { change(null); }", "async () => null"):
@@ -68,7 +68,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("how", BROKEN)
-def test_where_the_browser_does_not_write_nothing_is_handed_out_or_counted(fresh, how):
+def test_failed_write_yields_no_report_and_counts_nothing(fresh, how):
     name, words = BROKEN[how]
     owner, last = name.rsplit(".", 1)
     value = "undefined" if how == "missing" else "() => { throw new DOMException('No.') }"
@@ -79,8 +79,8 @@ def test_where_the_browser_does_not_write_nothing_is_handed_out_or_counted(fresh
     assert fresh(DRIVEN % ("{maxReports: 1}", "report('a')"), SETTINGS) == "kept"
 
 
-def test_a_disk_that_is_full_hands_out_nothing(client):
-    """By the browser's own quota, of which a page learns after it wrote."""
+def test_full_disk_yields_no_report(client):
+    """The quota of the browser refuses the write only after the page has made it."""
     tabs = client.page.context.browser.new_context()
     host(tabs)
     page = opened(tabs)
@@ -92,7 +92,7 @@ def test_a_disk_that_is_full_hands_out_nothing(client):
     tabs.close()
 
 
-def test_what_a_change_throws_is_shown_and_nothing_is_written(fresh):
+def test_exception_of_a_change_is_raised_and_writes_nothing(fresh):
     details = """const {disk} = client;
     await disk.update('a', () => 'first');
     const refused = await disk.update('a', () => { throw new client.ReportPaceError('later'); })
@@ -105,7 +105,7 @@ def test_what_a_change_throws_is_shown_and_nothing_is_written(fresh):
     assert fresh(details) == [["ReportPaceError", "later"], ["first", "first", "second", "second", None]]
 
 
-def test_a_memory_is_of_one_name_and_is_gone_once_it_is_forgotten(fresh):
+def test_memory_has_one_name_and_is_empty_after_wipe(fresh):
     details = """const device = (name) => new client.Device(client.parseMechanism(given), {name});
     await device('one').report('a');
     const spent = async (name) => (await device(name).status()).spent;

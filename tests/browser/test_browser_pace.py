@@ -1,4 +1,4 @@
-"""client.js keeps to what a collection declares: so many reports, one a tick, within what was agreed to."""
+"""client.js obeys its collection: a number of reports, one a tick, and at most the agreed loss."""
 
 import json
 import re
@@ -29,13 +29,13 @@ SENT = MADE + "return said;"
 
 
 def requested(client, details, moments):
-    """What a device answers that is made anew each time, with distinct reports as 0, 1, ..."""
+    """Return the results of new devices at some moments, with distinct reports as 0, 1, ..."""
     said = client(SENT, [details, {}, moments])
     reports = list(dict.fromkeys(each for each in said if re.fullmatch("[0-9a-f]+", each)))
     return [reports.index(each) if each in reports else each for each in said]
 
 
-def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(fresh):
+def test_device_makes_at_most_the_declared_number_of_reports(fresh):
     later = [START + TICK * n for n in range(5)]
     assert requested(fresh, collection(), later) == [0, *["report_limit"] * 4]
     fresh.clear()
@@ -44,13 +44,13 @@ def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(fres
     assert requested(fresh, collection("charge", 3), later) == [0, 1, 2, *["report_limit"] * 2]
 
 
-def test_no_two_reports_are_inside_a_tick_and_a_clock_that_is_set_back_brings_none(fresh):
+def test_reports_are_one_tick_apart_even_after_clock_change(fresh):
     moments = [START + at for at in (-3, 5, 5, 14, 0, 15, 16, 5, 25)]
     said = ["too_soon 3", 0, "too_soon 10", "too_soon 1", "too_soon 15", 0, "too_soon 9", "too_soon 20", 0]
     assert requested(fresh, collection(most=9), moments) == said
 
 
-def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(fresh):
+def test_report_to_earlier_poll_is_repeated_without_new_loss(fresh):
     details = collection()
     assert requested(fresh, details, [START]) == [0]
     next_one = details | {"start": START + 1000}
@@ -61,7 +61,7 @@ def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again(f
     assert first["key"] != second["key"]
 
 
-def test_the_last_report_and_its_key_are_stored_to_be_sent_again(fresh):
+def test_last_report_and_its_key_are_stored(fresh):
     details = fresh(
         MADE
         + """const seen = async () => {
@@ -85,8 +85,8 @@ def test_the_last_report_and_its_key_are_stored_to_be_sent_again(fresh):
 
 
 @pytest.mark.parametrize("again", ["repeat", "charge"])
-def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, again):
-    """Once written it counts; what cannot be written is not handed out, and not counted."""
+def test_report_is_counted_before_it_is_returned(fresh, again):
+    """A written report counts. A report that cannot be written is neither returned nor counted."""
     details = fresh(
         """const kept = new Map(); let full = true;
         const write = (name, text) => { if (full) throw new Error('full'); kept.set(name, text); };
@@ -107,7 +107,7 @@ def test_a_report_that_was_made_was_counted_before_it_was_handed_out(fresh, agai
     assert details == ["full", 1, 0, "report_limit"]
 
 
-def test_a_refusal_does_not_look_at_the_item(fresh):
+def test_refusal_does_not_read_the_item(fresh):
     details = fresh(
         """const device = client.buildDevice(given, 'emoji', {maxLoss: '2'});
         await device.report('a');
@@ -135,12 +135,12 @@ OF = "client.buildDevice(given, 'emoji', {maxLoss: '2'});"
         (OF, collection() | {"start": "now"}, 'start must be seconds since 1970, or null, got "now"'),
     ],
 )
-def test_a_collection_that_tells_no_pace_is_refused(fresh, act, details, words):
+def test_collection_without_valid_pace_is_refused(fresh, act, details, words):
     kind, said = fresh(SAID % act, details)
     assert (kind, said[: len(words)]) == ("Error", words)
 
 
-def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused(fresh):
+def test_collection_with_larger_loss_than_agreed_is_refused(fresh):
     act = "client.buildDevice(given[0], 'emoji', {maxLoss: given[1]});"
     for details, agreed in ((collection(), "2"), (collection(most=9), "2"), (collection("charge", 3), "6")):
         assert fresh(SAID % act, [details, agreed]) == []
@@ -149,7 +149,7 @@ def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused(fresh):
         assert fresh(SAID % act, [details, agreed]) == ["loss_not_agreed", said.format(asks, agreed)]
 
 
-def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(fresh):
+def test_invalid_clock_is_refused_before_a_draw(fresh):
     act = """const now = () => given[1];
     await client.buildDevice(given[0], 'emoji', {maxLoss: '2', now}).report('a');"""
     for moment in (None, "5"):

@@ -1,4 +1,4 @@
-"""client.js refuses thresholds that are off by one, and says plainly what a page has got wrong."""
+"""client.js refuses thresholds that are off by one, and names each mistake of a page."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def accepted(client, settings):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", MADE)
-def test_a_threshold_that_is_off_by_one_to_the_dearer_side_is_refused(client, name):
+def test_threshold_that_loses_one_step_more_is_refused(client, name):
     honest = [
         wire.to_settings(getattr(sg.localdp, name)(sg.Pure(loss), **MADE[name]))
         for loss in [*LOSSES, *(f"{part}/37" for part in range(1, 200))]
@@ -43,7 +43,7 @@ def test_a_threshold_that_is_off_by_one_to_the_dearer_side_is_refused(client, na
 
 
 @pytest.mark.parametrize(("length", "step"), [(2, 1), (5, 2), (7, 7)])
-def test_seeds_of_words_have_the_bound_that_python_has(client, length, step):
+def test_seed_of_words_has_the_bound_of_python(client, length, step):
     levels = -(-length // step)
     most = 2**53 - 1 - levels
     words = sg.localdp.HeavyHitters(sg.Pure(1), alphabet="ab", length=length, step=step, seed=most)
@@ -101,11 +101,11 @@ COLLECTION = "settings must be those of a column, as /api/collection returns the
         ),
     ],
 )
-def test_what_a_page_got_wrong_is_said(client, act, words):
+def test_mistake_of_a_page_gets_its_message(client, act, words):
     assert client(SAID % act, wire.to_settings(SKETCH)) == words
 
 
-def test_what_was_spent_is_shown_in_lowest_terms_and_read_as_it_was_written_before(client):
+def test_spent_loss_is_in_lowest_terms_and_older_forms_parse(client):
     settings = wire.to_settings(sg.localdp.HadamardCountMeanSketch(sg.Pure("1/6"), hashes=16, width=16))
     details = client(
         """const again = new client.ChargeEachReport('9');

@@ -1,4 +1,4 @@
-"""What is due in all orders of answers and times: by a model, by a server that counts, and in a browser."""
+"""Due reports in all orders of replies and times: by a model, by a counting server, and in a browser."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ RULES = pytest.mark.parametrize("again", ["repeat", "charge"])
 
 @dataclass
 class Attempt:
-    """One that was made: of which report, when by its device, and what became of it."""
+    """One attempt: the number of its report, the time of its device, and its status."""
 
     number: int
     at: int
@@ -25,7 +25,7 @@ class Attempt:
 
 
 def expected(again: str, most: int, history: list[Attempt], at: int) -> list[int] | None:
-    """What is due, by all that has happened: the law of `attempts` and of `pace`, said once more."""
+    """Return the due report, by a second implementation of the rules of `attempts` and `pace`."""
     number = history[-1].number if history else -1
     mine = [each for each in history if each.number == number]
     unknown = [each.at for each in mine if each.status in {"arrived", "lost"}]
@@ -41,7 +41,7 @@ STEPS = -1, 1, TICK, AGAIN - 1, AGAIN
 
 
 def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, str]], list[Any], list[Attempt]]]:
-    """Every way that moments and statuses follow each other: its acts, what was said, and the attempts."""
+    """Yield every sequence of moments and statuses, with its replies and its attempts."""
     details = collection(again)
 
     def following(phone, acts, answers, history):
@@ -62,7 +62,7 @@ def paths(again: str, steps=STEPS, depth=3) -> Iterator[tuple[list[tuple[int, st
 
 @pytest.mark.one_of_each
 @RULES
-def test_what_is_due_is_so_in_all_orders_of_answers_and_times(again):
+def test_due_reports_follow_the_model_in_all_orders(again):
     observed = set()
     for acts, answers, history in paths(again):
         for place, (at, _) in enumerate(acts):
@@ -73,7 +73,7 @@ def test_what_is_due_is_so_in_all_orders_of_answers_and_times(again):
 
 
 def counted(history: list[Attempt]) -> dict[int, int]:
-    """How often a server counts each report that forgets a key ten minutes after it took it."""
+    """Return the counts of each report at a server that forgets a key ten minutes after it accepted it."""
     since: dict[int, int] = {}
     times: dict[int, int] = {}
     for each in history:
@@ -99,7 +99,7 @@ def lasts_too_long(monkeypatch):
 
 
 def begins_again(monkeypatch):
-    """Time runs from the latest attempt, not from the first that has no answer."""
+    """Measure time from the latest attempt, not from the first unanswered one."""
 
     def begin_again(memory, now):
         memory.open_attempts, memory.first_attempt_at = memory.open_attempts + 1, now
@@ -108,7 +108,7 @@ def begins_again(monkeypatch):
 
 
 def forgets_the_others(monkeypatch):
-    """A refusal is taken for one of all attempts."""
+    """Treat a refusal of one attempt as a refusal of all."""
 
     def answer(memory, accepted):
         memory.is_accepted, memory.open_attempts = memory.is_accepted or accepted, 0
@@ -117,7 +117,7 @@ def forgets_the_others(monkeypatch):
 
 
 @pytest.mark.parametrize("twin", [lasts_too_long, begins_again, forgets_the_others])
-def test_twins_that_send_again_for_longer_are_counted_twice(twin, monkeypatch):
+def test_twins_that_resend_longer_are_counted_twice(twin, monkeypatch):
     twin(monkeypatch)
     assert most_counted("repeat") == 2
 
@@ -144,6 +144,6 @@ return answers;"""
 
 @pytest.mark.one_of_each
 @RULES
-def test_a_browser_s_device_says_the_same_in_all_orders(client, again):
+def test_browser_device_equals_python_in_all_orders(client, again):
     ways = list(paths(again))
     assert client(ACTS, [collection(again), START, [acts for acts, _, _ in ways]]) == [said for _, said, _ in ways]

@@ -12,7 +12,7 @@ from streamgauge.testing.noise import SilentNoise
 from tests.support import page_servers
 from tests.support.page_servers import chromium, looking, serving
 
-TICKS = 2000  # more than a chart has room for, and fewer than twice as many
+TICKS = 2000  # more than a chart draws, and fewer than twice as many
 NAMES = [f"r{number}" for number in range(6)]
 STREAM = page_servers.STREAM | {"tick": "1s", "end": "2026-01-05T00:33:20Z", "columns": {"g": {"values": ["a"]}}}
 NARROW = {"viewport": {"width": 600, "height": 700}}
@@ -29,7 +29,7 @@ def browser():
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Six releases of a stream that is over, an event in each tick, without noise."""
+    """Six releases of an ended stream with one event in each tick, without noise."""
     folder = tmp_path_factory.mktemp("charts")
     create_key(folder / "v.key")
     events = [{"ts": 1_767_571_200 + second, "g": "a"} for second in range(TICKS)]
@@ -62,7 +62,7 @@ def test_a_chart_is_drawn_when_it_is_scrolled_to(browser, served):
         page.wait_for_function(drawn(NAMES[-1]))
 
 
-def test_a_twin_that_sees_nothing_never_draws_it(browser, served):
+def test_twin_without_intersections_never_draws_the_chart(browser, served):
     with looking(browser, served.address, prepare=lambda page: page.add_init_script(DEAF), **NARROW) as page:
         loaded(page)
         page.locator(f'[data-release="{NAMES[-1]}"]').scroll_into_view_if_needed()
@@ -74,7 +74,7 @@ def without_plotly(page):
     page.route("**/plotly.min.js*", lambda route: route.abort())
 
 
-def test_where_the_script_that_draws_does_not_come_the_card_says_so_and_has_its_numbers(browser, served):
+def test_card_without_chart_script_says_so_and_has_table(browser, served):
     with looking(browser, served.address, expected=("Failed to load",), prepare=without_plotly, **NARROW) as page:
         loaded(page)
         card = page.locator(f'[data-release="{NAMES[0]}"]')
@@ -85,7 +85,7 @@ def test_where_the_script_that_draws_does_not_come_the_card_says_so_and_has_its_
         assert "2,000" in card.locator("tbody tr").first.inner_text()
 
 
-def test_a_twin_that_does_not_look_for_the_script_fails_where_it_should_tell(browser, served):
+def test_twin_without_script_check_fails_without_a_message(browser, served):
     source = Path(page_files.__file__).parents[1].joinpath("page").joinpath("chart.js").read_text()
     body = source.replace("Boolean(window.Plotly)", "true")
     assert body != source
@@ -105,7 +105,7 @@ def test_a_twin_that_does_not_look_for_the_script_fails_where_it_should_tell(bro
 
 
 @pytest.mark.slow
-def test_of_all_ticks_those_are_read_that_are_drawn(browser, served):
+def test_page_reads_only_the_ticks_it_draws(browser, served):
     with looking(browser, served.address, **NARROW) as page:
         loaded(page)
         requested = []

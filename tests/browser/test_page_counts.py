@@ -1,4 +1,4 @@
-"""The page's words about what is counted: bounds of users, thresholds of groups, who sees the intruder."""
+"""Texts of the page about counts: bounds of users, thresholds of groups, and the intruder panel."""
 
 import json
 from contextlib import contextmanager
@@ -26,7 +26,7 @@ def browser():
 
 @contextmanager
 def page_of(browser, folder, release=COUNTS, server=None, look=None, **stream):
-    """A page of a stream of four ticks that is over."""
+    """A page of an ended stream of four ticks."""
     create_key(folder / "v.key")
     events = [{"ts": START + s, "plane": f"p{s % 3}", "w": f"w{s % 5}"} for s in range(40)]
     (folder / "v.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in events))
@@ -44,7 +44,7 @@ def page_of(browser, folder, release=COUNTS, server=None, look=None, **stream):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("look", [{}, PHONE], ids=["desktop", "phone"])
-def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser, tmp_path, look):
+def test_legend_names_user_bounds_instead_of_claiming_the_truth(browser, tmp_path, look):
     with page_of(browser, tmp_path, unit=USERS, tick="10s", look=look) as (page, served):
         said = (
             "at most 2 events in 10s and 3 ticks of 10s for each plane; "
@@ -58,7 +58,7 @@ def test_bounds_of_users_are_said_instead_of_a_band_that_holds_the_truth(browser
 
 
 @pytest.mark.slow
-def test_where_no_event_is_dropped_the_band_holds_the_truth(browser, tmp_path):
+def test_legend_claims_the_truth_if_no_event_is_dropped(browser, tmp_path):
     with page_of(browser, tmp_path) as (page, served):
         assert page.locator(LEGEND).inner_text() == HOLDS
         listed = fetch_json(served, "/api/releases")
@@ -67,13 +67,13 @@ def test_where_no_event_is_dropped_the_band_holds_the_truth(browser, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("look", [{}, PHONE], ids=["desktop", "phone"])
-def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_path, look):
+def test_release_without_groups_names_the_threshold_in_events(browser, tmp_path, look):
     columns, budget = {"w": {"max_groups": 10}}, {"epsilon": 20, "delta": 1e-5}
     with page_of(browser, tmp_path, WORDS, columns=columns, budget=budget, look=look) as (page, served):
         (listed,) = fetch_json(served, "/api/releases")["releases"]
         events = listed["threshold"]["events"]
         assert listed["threshold"]["tick"] == 4
-        assert events > 8  # of which each word has as many
+        assert events > 8  # each word has 8 events
         page.locator(".empty", has_text="threshold").wait_for()
         assert page.locator(".empty").inner_text() == (
             f"No group has passed the threshold yet: a group appears once its noisy count reaches {events} events."
@@ -83,7 +83,7 @@ def test_a_top_k_without_groups_says_how_many_events_a_group_takes(browser, tmp_
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("server", "shown"), [({}, False), ({"show_intruder": True}, True)])
-def test_the_intruder_is_shown_where_the_file_says_so(browser, tmp_path, server, shown):
+def test_intruder_panel_is_shown_if_the_file_sets_it(browser, tmp_path, server, shown):
     with page_of(browser, tmp_path, server=server) as (page, served):
         page.locator(LEGEND).wait_for()
         assert fetch_json(served, "/api/releases")["intruder"] is shown

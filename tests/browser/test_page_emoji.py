@@ -24,7 +24,7 @@ ROWS = """() => [...document.querySelectorAll('#rows tr')].every(
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """The poll, with a crowd at work."""
+    """The poll with a simulated crowd."""
     folder = tmp_path_factory.mktemp("poll")
     create_key(folder / "emoji.key")
     start = time.time_ns() // 1000 // TICK_MICROSECONDS * TICK_MICROSECONDS
@@ -46,7 +46,7 @@ def test_the_poll_and_the_client_are_in_the_package():
 
 
 def send(page, name):
-    """Picks and sends; what was posted, and what the page says was sent."""
+    """Pick and send. Return the posted report and the report that the page shows."""
     page.get_by_label(name, exact=True).check()
     with page.expect_response("**/api/reports") as answered:
         page.get_by_role("button", name="Send a private report").click()
@@ -56,7 +56,7 @@ def send(page, name):
     return report.tobytes(), page.locator("#bytes").inner_text()
 
 
-def test_the_poll_has_no_script_of_its_own_and_a_picture_for_every_emoji():
+def test_poll_has_no_inline_script_and_every_emoji_picture():
     files = load_page_files("streamgauge.cli.demo", "poll_page")
     page = files["index.html"].body.decode()
     assert re.findall(r"<script(?![^>]*\ssrc=)|\son[a-z]+=|\sstyle=", page) == []
@@ -68,7 +68,7 @@ def test_the_poll_has_no_script_of_its_own_and_a_picture_for_every_emoji():
         assert not re.search(rb"//(?!www\.w3\.org)[a-z]+\.", file.body)
 
 
-def test_a_pick_leaves_as_one_report_and_nothing_goes_out_after_it(page):
+def test_pick_is_sent_as_one_report_and_never_again(page):
     sent = []
     page.on("request", lambda request: sent.append(request) if request.method == "POST" else None)
     report, shown = send(page, "fire")
@@ -88,7 +88,7 @@ def test_a_pick_leaves_as_one_report_and_nothing_goes_out_after_it(page):
     assert "there is nothing more to send" in page.locator("#cost").inner_text()
 
 
-def test_estimates_and_the_truth_come_by_themselves(page, tmp_path):
+def test_estimates_and_truth_update_without_reload(page, tmp_path):
     page.get_by_label("Show the truth").check()
     page.wait_for_function(ROWS)
     first = page.locator("#rows .n").first.inner_text()
@@ -98,7 +98,7 @@ def test_estimates_and_the_truth_come_by_themselves(page, tmp_path):
     shot(page, tmp_path, "poll")
 
 
-def test_the_poll_can_be_read_by_day_and_by_night_and_on_a_phone(page, tmp_path):
+def test_poll_has_contrast_in_both_themes_and_fits_a_phone(page, tmp_path):
     page.mouse.move(5, 5)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -108,7 +108,7 @@ def test_the_poll_can_be_read_by_day_and_by_night_and_on_a_phone(page, tmp_path)
     shot(page, tmp_path, "phone-dark")
 
 
-def test_a_device_remembers_that_it_reported_until_it_is_another_one(page):
+def test_device_remembers_its_report_until_it_is_replaced(page):
     page.reload()
     page.locator("#cost").get_by_text("has reported: there is nothing more").wait_for()
     page.get_by_role("button", name="Become another device").click()

@@ -1,4 +1,4 @@
-"""The poll sends a report again where it counts once: not twice at a time, not late, not to another poll."""
+"""The poll resends a report only if it counts once: not in parallel, not late, not to another poll."""
 
 import pytest
 
@@ -57,14 +57,14 @@ def page(browser, server):
 
 @pytest.fixture
 def posted(page):
-    """The keys of what was sent."""
+    """The batch keys of posted reports."""
     sent = []
     page.on("request", lambda each: sent.append(each.headers["batch-key"]) if each.method == "POST" else None)
     return sent
 
 
 def blocked(page):
-    """Reports that were sent, and wait to be let through or lost."""
+    """Return the intercepted reports, which a test forwards or aborts."""
     found = []
 
     def hold(route):
@@ -80,13 +80,13 @@ def disabled(page, name):
 
 
 def silence(page):
-    """From now on other pages are not told what this one does."""
+    """Stop the broadcasts of a page to other pages."""
     page.evaluate("BroadcastChannel.prototype.postMessage = () => null")
 
 
 @pytest.mark.slow
-def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
-    """Nor does an answer that is lost undo one that came."""
+def test_pending_report_cannot_be_sent_twice(page, posted):
+    """The page posts one report and learns that the server accepted it."""
     waiting = blocked(page)
     pick(page, "fire")
     page.locator("#send[aria-busy]").wait_for()
@@ -104,8 +104,8 @@ def test_a_report_that_is_on_its_way_cannot_be_sent_once_more(page, posted):
 
 
 @pytest.mark.slow
-def test_an_answer_that_another_page_lost_does_not_undo_one_that_came(page):
-    """Two pages, two attempts: the first is taken while the second is on its way, and lost."""
+def test_lost_reply_of_one_page_keeps_acceptance_of_another(page):
+    """One page gets its report accepted while the attempt of the other is pending and then lost."""
     lose(page, "fire", arrives=False)
     other = page.context.new_page()
     other.goto(page.url)
@@ -121,7 +121,7 @@ def test_an_answer_that_another_page_lost_does_not_undo_one_that_came(page):
 
 
 @pytest.mark.slow
-def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
+def test_refusal_does_not_hide_an_earlier_lost_attempt(page):
     lose(page, "fire", arrives=True)
     page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
     page.get_by_role("button", name=AGAIN).click()
@@ -133,7 +133,7 @@ def test_a_refusal_does_not_undo_that_an_attempt_was_lost(page):
 
 
 @pytest.mark.slow
-def test_ten_minutes_after_an_answer_was_lost_nothing_is_sent_again_and_why_is_said(page, posted):
+def test_unanswered_report_is_not_resent_after_ten_minutes(page, posted):
     report, _ = lose(page, "fire", arrives=True)
     change_memory(page, lambda stored: {"first_attempt_at": stored["first_attempt_at"] - 10 * MINUTES})
     posted.clear()
@@ -151,7 +151,7 @@ def test_ten_minutes_after_an_answer_was_lost_nothing_is_sent_again_and_why_is_s
 
 
 @pytest.mark.slow
-def test_a_page_that_stays_open_takes_its_offer_back_when_the_time_is_over(browser, server):
+def test_open_page_withdraws_resend_button_after_ten_minutes(browser, server):
     def prepare(page):
         page.clock.install()
 
@@ -165,7 +165,7 @@ def test_a_page_that_stays_open_takes_its_offer_back_when_the_time_is_over(brows
         assert disabled(page, NOTHING)
 
 
-def test_what_was_refused_may_go_out_much_later(page):
+def test_refused_report_may_be_sent_much_later(page):
     page.route("**/api/reports", lambda route: route.fulfill(status=429, json={"error": {"message": "no"}}))
     pick(page, "fire")
     page.locator("#refused", has_text="The server rejected the report").wait_for()
@@ -176,7 +176,7 @@ def test_what_was_refused_may_go_out_much_later(page):
 
 
 def collection(server, *, seed=SKETCH_SEED, later=0, **changes):
-    """What the server tells, or one that was restarted."""
+    """Return the collection of the server, or that of a restarted one."""
     found = fetch_json(server, "/api/collection")
     settings = wire.to_settings(
         HadamardCountMeanSketch(Pure(EPSILON), hashes=HASH_COUNT, width=SKETCH_WIDTH, seed=seed)
@@ -186,13 +186,13 @@ def collection(server, *, seed=SKETCH_SEED, later=0, **changes):
 
 
 def restart(page, answer):
-    """The stream breaks, and what is collected is another poll when it is back."""
+    """Break the stream. The page gets another collection when it reconnects."""
     page.route("**/api/collection", lambda route: route.fulfill(json=answer))
     page.evaluate("sources.at(-1).dispatchEvent(new Event('error'))")
 
 
 @pytest.mark.slow
-def test_a_device_that_reported_to_a_poll_of_other_settings_says_so_and_sends_nothing(page, server, posted):
+def test_device_of_poll_with_other_settings_sends_nothing(page, server, posted):
     take(page, "fire")
     restart(page, collection(server, seed=SKETCH_SEED + 1))
     for _ in range(2):
@@ -208,8 +208,8 @@ def test_a_device_that_reported_to_a_poll_of_other_settings_says_so_and_sends_no
 
 
 @pytest.mark.slow
-def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
-    """The same report goes out to it, once and under a key of its own."""
+def test_open_page_detects_a_restarted_poll(page, server):
+    """The page sends it the same report once, with a new key."""
     report, key = take(page, "fire")
     now = page.evaluate("Date.now() / 1000")
     restart(page, collection(server, later=now + 1 - fetch_json(server, "/api/collection")["start"]))
@@ -221,7 +221,7 @@ def test_an_open_page_learns_of_a_poll_that_was_restarted(page, server):
 
 
 @pytest.mark.slow
-def test_a_poll_that_is_the_same_after_a_break_leaves_what_was_picked(page, server):
+def test_reconnect_to_same_poll_keeps_the_pick(page, server):
     page.get_by_label("cat", exact=True).check()
     restart(page, collection(server))
     page.wait_for_function("() => sources.length === 2 && sources.at(-1).readyState === 1")
@@ -231,8 +231,8 @@ def test_a_poll_that_is_the_same_after_a_break_leaves_what_was_picked(page, serv
 
 
 @pytest.mark.slow
-def test_a_poll_that_changes_under_an_open_page_did_not_take_the_report(page, server):
-    """The server refuses what was drawn for another collection."""
+def test_changed_poll_rejects_report_of_an_open_page(page, server):
+    """The server refuses a report that was drawn for another collection."""
     old = collection(server, seed=SKETCH_SEED + 1)
     page.route("**/api/collection", lambda route: route.fulfill(json=old))
     page.reload()
@@ -256,7 +256,7 @@ def test_a_poll_that_changes_under_an_open_page_did_not_take_the_report(page, se
         ({"settings": {"protocol": "None"}}, "protocol must be one of"),
     ],
 )
-def test_a_poll_that_is_not_one_to_report_to_is_named_as_what_it_is(page, server, changes, words):
+def test_unsupported_poll_is_shown_with_its_reason(page, server, changes, words):
     restart(page, collection(server, **changes))
     page.locator("#without").wait_for()
     said = page.locator("#poll").inner_text()
@@ -268,7 +268,7 @@ def test_a_poll_that_is_not_one_to_report_to_is_named_as_what_it_is(page, server
 
 
 @pytest.mark.slow
-def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, posted):
+def test_button_label_stays_true_after_acts_of_other_pages(page, posted):
     lose(page, "fire", arrives=True)
     other = page.context.new_page()
     other.goto(page.url)
@@ -288,7 +288,7 @@ def test_a_button_does_what_it_says_whatever_other_pages_did_meanwhile(page, pos
 
 
 @pytest.mark.slow
-def test_another_device_is_counted_once_however_many_pages_ask_for_it(page):
+def test_new_device_from_two_pages_is_counted_once(page):
     take(page, "fire")
     other = page.context.new_page()
     other.goto(page.url)
@@ -301,7 +301,7 @@ def test_another_device_is_counted_once_however_many_pages_ask_for_it(page):
 
 
 @pytest.mark.slow
-def test_a_page_learns_by_itself_what_another_one_did(page, posted):
+def test_page_follows_acts_of_another_page(page, posted):
     lose(page, "fire", arrives=False)
     other = page.context.new_page()
     other.goto(page.url)
@@ -316,7 +316,7 @@ def test_a_page_learns_by_itself_what_another_one_did(page, posted):
 
 
 @pytest.mark.slow
-def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_button_says_so(page):
+def test_button_resends_report_of_earlier_poll_without_a_pick(page):
     report, _ = take(page, "fire")
     change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
@@ -328,8 +328,8 @@ def test_the_report_of_an_earlier_poll_goes_out_whatever_is_picked_and_the_butto
     assert disabled(page, DONE)
 
 
-def test_a_certain_refusal_leaves_the_report_to_be_sent_whenever_the_server_takes_it(page):
-    """A run that catches up takes nothing, and says so."""
+def test_certainly_refused_report_may_be_sent_at_any_time(page):
+    """A run that catches up accepts no report and says so."""
     error = {"code": "catching_up", "message": "later", "accepted": False}
     page.route("**/api/reports", lambda route: route.fulfill(status=503, json={"error": error}))
     pick(page, "fire")

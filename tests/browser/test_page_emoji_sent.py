@@ -1,5 +1,5 @@
-"""What the poll says of what left a device is true: of an answer that was lost, of a report sent later
-than it was drawn, of one that is kept, and where a browser keeps nothing."""
+"""Statements of the poll about its reports are true: after lost replies, late reports and reloads, and in
+browsers without storage."""
 
 import re
 from contextlib import ExitStack
@@ -57,7 +57,7 @@ def page(browser, server):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("arrives", [True, False])
-def test_a_report_whose_answer_is_lost_may_have_arrived(page, arrives):
+def test_report_with_a_lost_reply_may_have_arrived(page, arrives):
     report, key = lose(page, "fire", arrives=arrives)
     said, shown, status = texts(page, "refused", "bytes", "status")
     assert said == f"The server did not respond. {COUNTED}"
@@ -72,7 +72,7 @@ def test_a_report_whose_answer_is_lost_may_have_arrived(page, arrives):
     assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
 
 
-def test_a_report_that_goes_out_late_is_said_to_be_of_the_first_pick(page):
+def test_late_report_is_described_as_the_first_pick(page):
     drawn = lose(page, "fire", arrives=False)
     assert take(page, "cat", AGAIN) == drawn
     assert texts(page, "status") == ["Drawn for your first pick, without a response until now."]
@@ -81,8 +81,8 @@ def test_a_report_that_goes_out_late_is_said_to_be_of_the_first_pick(page):
     page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
 
 
-def test_a_report_that_arrived_and_is_sent_again_is_counted_once(browser, tmp_path):
-    """What a stranger sends again is read as if it lay before the start."""
+def test_resent_report_is_counted_once(browser, tmp_path):
+    """The server reads a repeated anonymous report as one from before the start."""
     with polling(tmp_path) as server, looking(browser, server.address, "/emoji", expected=FAILED) as page:
         lose(page, "fire", arrives=True)
         take(page, "cat", AGAIN)
@@ -94,7 +94,7 @@ def set_aside(server):
     return server.runner.progress.dropped.get("outside", 0)
 
 
-def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, server):
+def test_open_page_sends_nothing_after_another_page_sent(browser, server):
     with looking(browser, server.address, "/emoji") as page:
         page.locator("#signs label").first.wait_for()
         other = page.context.new_page()
@@ -118,7 +118,7 @@ def test_a_page_that_was_open_while_another_sent_sends_nothing_more(browser, ser
         (503, {}, f"The server responded: too many. {COUNTED}"),
     ],
 )
-def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(page, status, more, words):
+def test_page_distinguishes_refused_reports_from_unanswered_ones(page, status, more, words):
     error = {"message": "too many.", **more}
     page.route("**/api/reports", lambda route: route.fulfill(status=status, json={"error": error}))
     pick(page, "fire")
@@ -130,7 +130,7 @@ def test_what_a_server_refuses_has_left_and_what_it_failed_at_may_have_arrived(p
     assert texts(page, "status") == [f"Drawn for your first pick, {until} until now."]
 
 
-def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again(page):
+def test_sent_report_is_shown_after_reload_and_not_resent(page):
     report, _ = take(page, "fire")
     page.reload()
     page.locator("#cost").get_by_text("has reported: there is nothing more to send").wait_for()
@@ -140,7 +140,7 @@ def test_a_report_that_was_sent_is_shown_again_after_a_reload_and_not_sent_again
     assert page.get_by_role("button", name="Sent: nothing more to send").is_disabled()
 
 
-def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing(page):
+def test_report_of_earlier_poll_is_sent_once_without_cost(page):
     report, key = take(page, "fire")
     change_memory(page, lambda stored: {"last_sent_at": stored["last_sent_at"] - 1e6})  # long before the start
     page.reload()
@@ -151,7 +151,7 @@ def test_a_report_of_an_earlier_poll_goes_out_to_this_one_once_and_costs_nothing
     assert texts(page, "announcer") == ["The same report was sent again."]
 
 
-def test_another_device_is_shown_that_it_is_the_same_somebody_and_pays_again(page):
+def test_new_device_of_same_person_is_charged_again(page):
     take(page, "fire")
     page.get_by_role("button", name="Become another device").click()
     words = "For the server you are another device. You are the same person: another report costs you ε 2 again."
@@ -164,7 +164,7 @@ def test_another_device_is_shown_that_it_is_the_same_somebody_and_pays_again(pag
 
 
 def without(page, words):
-    """The page sends nothing, and shows the crowd."""
+    """Check that the page sends nothing and shows the crowd."""
     page.wait_for_function(TICKS)
     page.locator("#without").wait_for()
     assert texts(page, "poll", "sent-body", "cost") == [f"{words} {CROWD}", "Nothing.", ""]
@@ -174,14 +174,14 @@ def without(page, words):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("script", [DENIED, MISSING])
-def test_a_browser_that_keeps_nothing_sends_nothing_and_shows_the_crowd(browser, server, script):
+def test_browser_without_storage_sends_nothing_and_shows_crowd(browser, server, script):
     with looking(browser, server.address, "/emoji", prepare=lambda page: page.add_init_script(script)) as page:
         without(page, NOTHING_KEPT)
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", [DEVICE, BEFORE])
-def test_a_memory_that_cannot_be_read_sends_nothing_and_shows_the_crowd(page, name):
+def test_unreadable_memory_sends_nothing_and_shows_crowd(page, name):
     take(page, "fire")
     write_memory(page, "{", name)
     page.reload()
@@ -193,7 +193,7 @@ def test_a_memory_that_cannot_be_read_sends_nothing_and_shows_the_crowd(page, na
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("script", "signs"), [("", len(EMOJI_NAMES)), (DENIED, 0)])
-def test_a_poll_that_is_opened_again_has_every_sign_once(browser, server, script, signs):
+def test_reopened_poll_has_every_sign_once(browser, server, script, signs):
     def prepare(page):
         page.add_init_script(SOURCES + script)
 
@@ -208,7 +208,7 @@ def test_a_poll_that_is_opened_again_has_every_sign_once(browser, server, script
         assert page.locator("#signs label, #poll label").count() == signs
 
 
-def test_ticks_that_begin_again_are_shown_next_to_a_page_that_knew_later_ones(browser, server):
+def test_restarted_ticks_replace_later_ones_after_a_reset(browser, server):
     with looking(browser, server.address, "/emoji", prepare=lambda page: page.add_init_script(SOURCES)) as page:
         page.wait_for_function(TICKS)
         page.evaluate(FAR)
@@ -217,7 +217,7 @@ def test_ticks_that_begin_again_are_shown_next_to_a_page_that_knew_later_ones(br
         page.locator("#crowd-when", has_text=re.compile("^Tick [0-9]{1,3}:")).wait_for()
 
 
-def test_a_full_store_sends_nothing_and_says_so_with_one_stop(browser, server):
+def test_full_storage_sends_nothing_and_names_the_reason(browser, server):
     with looking(browser, server.address, "/emoji", prepare=lambda page: page.add_init_script(FULL)) as page:
         page.locator("#signs label").first.wait_for()
         sent = []
@@ -231,7 +231,7 @@ def test_a_full_store_sends_nothing_and_says_so_with_one_stop(browser, server):
 DRAWN = "() => [...document.querySelectorAll('svg.sign use')].map((use) => use.getBBox().width > 10)"
 
 
-def test_signs_are_drawn_when_the_server_is_gone(browser, tmp_path):
+def test_signs_are_drawn_after_the_server_stopped(browser, tmp_path):
     with ExitStack() as at_work:
         server = at_work.enter_context(polling(tmp_path))
         with looking(browser, server.address, "/emoji", expected=FAILED, color_scheme="light") as page:
@@ -245,7 +245,7 @@ def test_signs_are_drawn_when_the_server_is_gone(browser, tmp_path):
             assert drawn == [True] * (3 * len(EMOJI_NAMES) + 1)
 
 
-def test_what_is_said_can_be_read_by_day_by_night_and_on_a_phone(page, tmp_path):
+def test_lost_report_has_contrast_and_fits_a_phone(page, tmp_path):
     page.emulate_media(reduced_motion="reduce")
     lose(page, "fire", arrives=False)
     for scheme in ("light", "dark"):

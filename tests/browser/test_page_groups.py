@@ -1,4 +1,4 @@
-"""The page over releases with many groups: found by name, totals first, and too many to be sent live."""
+"""The page of releases with many groups: found by name, totals first, and too many to be sent live."""
 
 import json
 
@@ -52,7 +52,7 @@ def names(page, release):
 
 
 @pytest.mark.slow
-def test_eight_of_many_groups_are_shown_and_others_are_found_by_name(page, tmp_path):
+def test_eight_groups_are_shown_and_others_found_by_name(page, tmp_path):
     wards = card(page, "wards")
     wards.get_by_text("8 of 30 groups shown").click()
     assert names(page, "wards") == WARDS[:8]
@@ -66,12 +66,12 @@ def test_eight_of_many_groups_are_shown_and_others_are_found_by_name(page, tmp_p
     page.screenshot(path=tmp_path / "groups.png", full_page=True)
 
 
-def test_totals_come_first_and_say_what_they_are_of(page):
+def test_totals_come_first_with_their_group_names(page):
     card(page, "rolled").get_by_text("8 of 63 groups shown").wait_for()
     assert names(page, "rolled")[:4] == ["all", "a, all wards", "b, all wards", "a, ward00"]
 
 
-def test_of_more_groups_than_are_sent_live_those_are_read_that_were_chosen(page):
+def test_chosen_group_is_read_if_all_are_too_many(page):
     codes = card(page, "codes")
     codes.get_by_text("1,001 groups are too many for a chart").wait_for()
     codes.get_by_text("0 of 1,001 groups shown").click()
@@ -82,7 +82,7 @@ def test_of_more_groups_than_are_sent_live_those_are_read_that_were_chosen(page)
     assert codes.get_by_role("link", name="codes as CSV").get_attribute("href").endswith("?format=csv")
 
 
-def test_of_users_nothing_comes_back_and_the_timeline_ends_with_the_stream(page):
+def test_budget_of_users_shows_total_loss_until_stream_end(page):
     budget = page.locator("#budget")
     assert "The largest total loss of one user" in budget.inner_text()
     assert "\u03c1 0.375" in page.locator("#gauges").inner_text()

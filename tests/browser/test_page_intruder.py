@@ -1,4 +1,4 @@
-"""The page's panel of what an intruder would see: a rehearsal on made-up people, in real Chromium."""
+"""The intruder panel of the page: a rehearsal with made-up people, in real Chromium."""
 
 import pytest
 

@@ -1,6 +1,6 @@
-"""The page over the live clinic: every panel, in real Chromium, with ticks that come while one looks.
+"""The page of the live clinic: every panel in real Chromium, while ticks arrive.
 
-Noise is silent here, so that what was released can be compared with the truth that the demo tells.
+Noise is silent here, so that releases can be compared with the truth that the demo serves.
 """
 
 import re
@@ -57,7 +57,7 @@ def reader(browser, clinic):
 
 @pytest.fixture
 def page(reader):
-    """One page for all who only look; the usual view is chosen again after each."""
+    """One page for all tests that only read. Each test ends with the default view."""
     reader.mouse.move(5, 5)
     card(reader).scroll_into_view_if_needed()
     yield reader
@@ -69,7 +69,7 @@ def page(reader):
 
 @pytest.fixture(scope="module")
 def asking(browser, clinic, analyst):
-    """The page of somebody who is signed in; refusals are answers with a status."""
+    """The page of a signed-in analyst. A refusal is a reply with a status."""
     with looking(browser, clinic.address, expected=("422",)) as found:
         sign_in(found, analyst)
         found.locator("#ask-form").wait_for()
@@ -80,7 +80,7 @@ def card(page, release=FEVERS):
     return page.locator(f'[data-release="{release}"]')
 
 
-def test_every_release_is_a_chart_with_a_band_and_readings_with_errors(page, tmp_path):
+def test_every_release_has_a_chart_with_band_and_readings(page, tmp_path):
     for release, groups in ((FEVERS, 4), ("fever_this_minute", 4), ("median_temperature", 1)):
         card(page, release).scroll_into_view_if_needed()
         card(page, release).locator(".main-svg").first.wait_for()
@@ -106,7 +106,7 @@ def wait_for_ticks(page, more):
     page.wait_for_function("(heard) => window.heard.length >= heard", arg=received + 3 * more)
 
 
-def test_a_table_stays_inside_its_card_and_keeps_scroll_and_focus_while_ticks_come(page):
+def test_table_keeps_width_scroll_and_focus_while_ticks_arrive(page):
     table = opened_table(page)
     page.get_by_label("Show the truth").check()
     table.get_by_text("north, truth").wait_for()
@@ -124,7 +124,7 @@ def test_a_table_stays_inside_its_card_and_keeps_scroll_and_focus_while_ticks_co
     page.get_by_label("Show the truth").uncheck()
 
 
-def test_ticks_come_by_themselves_each_once(page):
+def test_each_tick_arrives_once_without_reload(page):
     opened_table(page)
     page.wait_for_function("() => window.heard.length >= 6")
     ticks = [int(text) for text in card(page).locator(".numbers tbody th").all_inner_texts()]
@@ -135,7 +135,7 @@ def test_ticks_come_by_themselves_each_once(page):
 
 
 @pytest.mark.slow
-def test_the_truth_is_next_to_what_was_released_and_without_noise_the_same(page, clinic, tmp_path):
+def test_truth_equals_releases_without_noise(page, clinic, tmp_path):
     page.get_by_label("Show the truth").check()
     page.wait_for_function(
         """() => { const data = document.querySelector('[data-release="fever_by_region"] .plot').data ?? [];
@@ -164,7 +164,7 @@ def test_every_view_of_a_running_release_has_bands(page):
 
 
 @pytest.mark.slow
-def test_groups_are_drawn_together_or_apart_and_hidden_by_their_readings(page, tmp_path):
+def test_groups_can_be_separated_and_hidden(page, tmp_path):
     card(page).get_by_role("button", name="Separate").click()
     page.wait_for_function(
         """() => document.querySelectorAll('[data-release="fever_by_region"] .subplot').length === 4"""
@@ -178,12 +178,12 @@ def test_groups_are_drawn_together_or_apart_and_hidden_by_their_readings(page, t
     assert north.get_attribute("aria-pressed") == "false"
 
 
-def test_hovering_tells_value_and_error(page):
+def test_hovering_shows_value_and_error(page):
     north = card(page).get_by_role("button", name="north")
     if north.get_attribute("aria-pressed") == "false":
         north.click()
     page.wait_for_function(ONE_PLOT)
-    page.wait_for_function(  # the plot stands still while it is pointed at: its line must reach the pointer before
+    page.wait_for_function(  # the plot pauses under the pointer, so its line must be long enough before
         f"""() => document.querySelector('[data-release="{FEVERS}"] .plot').data.at(-1).x.length > 5"""
     )
     box = card(page).locator(".plot").bounding_box()
@@ -196,7 +196,7 @@ def test_hovering_tells_value_and_error(page):
 
 
 @pytest.mark.slow
-def test_what_is_pointed_at_stands_still_and_says_so_while_its_table_goes_on(page):
+def test_chart_pauses_under_the_pointer_while_its_table_continues(page):
     table = opened_table(page)
     card(page).locator(".drawn").hover()
     card(page).get_by_text("paused under the pointer").wait_for()
@@ -218,7 +218,7 @@ def test_what_is_pointed_at_stands_still_and_says_so_while_its_table_goes_on(pag
     card(page).get_by_text("paused under the pointer").wait_for(state="hidden")
 
 
-def test_where_all_groups_are_hidden_the_card_says_so(page):
+def test_card_says_so_when_all_groups_are_hidden(page):
     buttons = card(page, "median_temperature").locator(".reading")
     buttons.first.click()
     card(page, "median_temperature").get_by_text("All groups are hidden").wait_for()
@@ -226,7 +226,7 @@ def test_where_all_groups_are_hidden_the_card_says_so(page):
     card(page, "median_temperature").get_by_text("All groups are hidden").wait_for(state="hidden")
 
 
-def test_the_budget_is_a_timeline_of_what_each_release_takes(page):
+def test_budget_is_a_timeline_of_the_releases(page):
     panel = page.locator("#budget")
     panel.locator(".lanes li").nth(2).wait_for()
     assert "tick 1 on" in panel.inner_text()
@@ -246,7 +246,7 @@ def planned(page, sql, loss, name="my_release", window="each"):
 
 
 @pytest.mark.slow
-def test_a_mechanism_and_what_is_expected_are_in_a_fold_that_the_keyboard_opens(asking, tmp_path):
+def test_mechanism_and_expected_events_are_sent_from_the_fold(asking, tmp_path):
     form, fold = asking.locator("#ask-form"), asking.locator("#ask-form details.fold")
     assert not form.get_by_label("Mechanism").is_visible()
     fold.locator("summary").focus()
@@ -273,7 +273,7 @@ def test_a_mechanism_and_what_is_expected_are_in_a_fold_that_the_keyboard_opens(
 
 
 @pytest.mark.slow
-def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
+def test_analyst_plans_requests_and_ends_a_release(asking, tmp_path):
     form = planned(asking, "SELECT region, COUNT(*) FROM visits GROUP BY region", "0.25", "all_visits")
     assert "Predicted errors for one group" in form.inner_text()
     assert "ε 0.25" in form.locator(".facts").inner_text()
@@ -300,7 +300,7 @@ def test_an_analyst_sees_the_price_first_then_asks_then_ends(asking, tmp_path):
     shot(asking, tmp_path, "release ended")
 
 
-def test_what_is_changed_after_planning_must_be_planned_again(asking):
+def test_change_after_planning_requires_a_new_plan(asking):
     form = planned(asking, "SELECT COUNT(*) FROM visits", "0.2")
     assert form.get_by_role("button", name="Request it").is_enabled()
     form.get_by_label("Loss").fill("0.3")
@@ -311,7 +311,7 @@ def test_what_is_changed_after_planning_must_be_planned_again(asking):
     ("loss", "sql", "words"),
     [("1.5", "SELECT COUNT(*) FROM visits", "must be at most"), ("0.1", "SELECT name FROM visits", "not declared")],
 )
-def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, clinic, loss, sql, words):
+def test_refusal_shows_the_servers_text_and_charges_nothing(asking, clinic, loss, sql, words):
     before = fetch_json(clinic, "/api/ledger")["charges"]
     form = planned(asking, sql, loss)
     assert words in form.locator(".refusal").inner_text()
@@ -322,7 +322,7 @@ def test_a_refusal_is_shown_in_the_servers_words_and_nothing_is_charged(asking, 
 
 
 @pytest.mark.slow
-def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser, clinic, tmp_path):
+def test_page_fits_a_phone_without_horizontal_scrolling(browser, clinic, tmp_path):
     with looking(browser, clinic.address, **PHONE, color_scheme="dark", reduced_motion="reduce") as page:
         page.locator(".plot .main-svg").first.wait_for()
         page.locator(".strip").wait_for()
@@ -334,9 +334,7 @@ def test_a_phone_shows_all_of_it_without_scrolling_sideways(browser, clinic, tmp
 
 
 @pytest.mark.slow
-def test_colours_follow_the_system_until_someone_chooses_and_have_contrast_by_day_and_by_night(
-    browser, clinic, page, tmp_path
-):
+def test_colours_follow_the_system_until_chosen_and_have_contrast(browser, clinic, page, tmp_path):
     paper = "getComputedStyle(document.body).backgroundColor"
     assert page.evaluate(paper) == "rgb(243, 246, 248)"
     assert page.evaluate(CONTRAST) == []
@@ -378,7 +376,7 @@ def test_everything_is_reached_by_keyboard_and_has_a_name(page):
     page.wait_for_function("() => document.activeElement.id === 'sign'")
 
 
-def test_the_range_widens_what_is_drawn(page):
+def test_range_selects_the_drawn_ticks(page):
     page.locator("#range").select_option("300")
     page.wait_for_function("""() => document.querySelector('[data-release="fever_by_region"] .plot').data.length > 0""")
     assert page.locator("#range").input_value() == "300"

@@ -1,4 +1,4 @@
-"""The page's modules by themselves: what they make of numbers, of columns and of a stream that is over."""
+"""The modules of the page alone: numbers, charts, and the form for requests."""
 
 import pytest
 
@@ -13,7 +13,7 @@ EACH = {"name": "r", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    """A page of a stream of two ticks without events: its modules are asked, it is not looked at."""
+    """A page of a stream of two ticks without events. Tests call its modules."""
     folder = tmp_path_factory.mktemp("modules")
     create_key(folder / "v.key")
     (folder / "v.jsonl").write_text("")
@@ -38,12 +38,12 @@ def page(tmp_path_factory):
         (None, None, None, "unknown"),
     ],
 )
-def test_an_interval_is_shown_by_plus_and_minus_only_where_its_sides_are_alike(page, value, low, high, words):
+def test_interval_has_plus_minus_only_if_it_is_symmetric(page, value, low, high, words):
     details = "async (sides) => (await import('/page/numbers.js')).formatInterval(...sides)"
     assert page.evaluate(details, [value, low, high]) == words
 
 
-def test_too_few_to_tell_is_shown_next_to_the_number(page):
+def test_unreliable_count_is_marked_next_to_the_number(page):
     details = """async () => (await import('/page/cells.js')).formatCell(
         {value: [2], low: [1], high: [3], reliable: [false]}, 0)"""
     assert page.evaluate(details) == "2 ± 1 (noisy count too small)"
@@ -71,14 +71,14 @@ def test_announced_intrusions_are_shown_next_to_the_budget(page, intrusions, wor
         ({"mode": "streaming", "end": "2026-01-05T00:00:00Z"}, " The stream has ended, so no release can start."),
     ],
 )
-def test_what_is_left_is_shown_while_it_can_be_spent(page, stream, words):
+def test_remaining_budget_is_shown_while_it_can_be_spent(page, stream, words):
     details = (
         "async (stream) => (await import('/page/request_form.js')).remainingText({remaining: {epsilon: '1/2'}}, stream)"
     )
     assert page.evaluate(details, stream) == words
 
 
-def test_what_is_left_of_a_budget_with_a_delta_is_shown_as_alternatives(page):
+def test_remaining_budget_with_delta_is_shown_as_alternatives(page):
     details = (
         "async (remaining) => (await import('/page/request_form.js'))"
         ".remainingText({remaining}, {mode: 'streaming', end: null})"
@@ -87,7 +87,7 @@ def test_what_is_left_of_a_budget_with_a_delta_is_shown_as_alternatives(page):
     assert page.evaluate(details, {"epsilon": "0", "rho": "0"}) == " You have nothing left."
 
 
-def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_newest(page):
+def test_too_many_ticks_are_thinned_to_multiples_and_the_newest(page):
     details = """async ([ticks]) => { const {everyNth, sampleTicks} = await import('/page/tick_sampling.js');
         const tick = Array.from({length: ticks}, (_, i) => i + 1);
         return sampleTicks({column: {tick, value: tick}, truth: null}, everyNth(ticks)).column.value; }"""
@@ -96,8 +96,8 @@ def test_more_ticks_than_there_is_room_for_are_thinned_to_the_same_ones_and_the_
     assert page.evaluate(details, [1500]) == list(range(1, 1501))
 
 
-def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
-    """Twice known, twice not, once known: two shapes, and nothing in between."""
+def test_no_band_is_drawn_across_ticks_with_unknown_bounds(page):
+    """Two known ticks, two unknown ones and a known one give two shapes."""
     details = """async () => { const { buildBand } = await import('/page/chart.js');
         const column = { time: [1, 2, 3, 4, 5], low: [0, 1, null, null, 4], high: [2, 3, null, null, 6] };
         return buildBand(column, {}, 'red').map(({ x, y, fill }) => ({ x, y, fill })); }"""
@@ -114,8 +114,8 @@ def test_no_band_is_drawn_across_ticks_whose_bounds_are_unknown(page):
         ("quiet", {"name": "Pegasus", "smoother": "quiet"}),
     ],
 )
-def test_a_smoother_that_is_chosen_is_sent_and_one_as_it_comes_is_not(page, smoother, sent):
-    """Which one comes is decided by the query: under a ROLLUP not the median for windows."""
+def test_chosen_smoother_is_sent_and_default_is_left_out(page, smoother, sent):
+    """The query decides the default. Under a ROLLUP it is not the median for windows."""
     details = """async (draft) => {
         const { MechanismFold } = await import('/page/mechanism.js');
         const fold = new MechanismFold({mechanisms: ['Pegasus']}, () => {});
@@ -147,7 +147,7 @@ FORM = """async ([stream, sql]) => {
 }"""
 
 
-def test_of_reports_their_one_form_is_offered_and_no_price_is_requested(page):
+def test_form_of_reports_offers_one_query_without_a_price(page):
     found = page.evaluate(FORM, [OF_REPORTS, None])
     assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
     assert (found["price"], found["fold"]) == (False, False)
@@ -180,14 +180,14 @@ POWER = """async (stream) => {
 }"""
 
 
-def test_a_power_of_the_age_is_requested_for_with_an_exponent_and_the_end(page):
+def test_polynomial_decay_is_requested_with_exponent_and_horizon(page):
     stream = {"name": "v", "mode": "streaming", "end": "2099-01-01T00:00:00Z", "columns": []}
     found = page.evaluate(POWER, stream)
     assert found["labels"] == ["How long", "Exponent", "How long"]
     assert found["sent"] == [["sliding 30s", None], ["decayed polynomial 1.5", "end"], ["sliding 30s", None]]
 
 
-def test_next_to_reports_what_other_columns_cost_is_requested(page):
+def test_form_of_mixed_streams_shows_price_of_other_columns(page):
     mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
     others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
     assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
@@ -203,7 +203,7 @@ def test_next_to_reports_what_other_columns_cost_is_requested(page):
         ("mixed", "The other columns are in ordinary", 1),
     ],
 )
-def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kind, said, badges):
+def test_intruder_of_reports_gets_the_view_of_the_collector(page, kind, said, badges):
     def details(route):
         route.fulfill(json=route.fetch().json() | {"this_stream": kind, "reports": ["vote"]})
 
@@ -216,7 +216,7 @@ def test_an_intruder_is_said_to_see_of_reports_what_the_collector_does(page, kin
     assert page.locator("#intruder .badge").count() == badges
 
 
-def test_the_plan_and_the_end_of_a_release_of_reports_speak_of_no_price(page):
+def test_plan_and_end_of_local_release_have_no_price(page):
     details = """async () => {
         const {buildPlan} = await import('/page/plan_view.js'), {Budget} = await import('/page/budget.js');
         const none = {parts: [], alerts: [], errors: []};

@@ -1,4 +1,4 @@
-"""Asking over a stream of reports and plain columns in real Chromium, and reading it from another site."""
+"""Requests for a stream of reports and plain columns in real Chromium, and reads from another site."""
 
 import time
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ SECOND = 10**6
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """A poll whose stream and one of whose plain values have the name of its column of reports."""
+    """A poll. Its stream and one plain value have the name of its column of reports."""
     folder = tmp_path_factory.mktemp("mixed")
     create_key(folder / "poll.key")
     tables = {
@@ -70,7 +70,7 @@ def page(served, browser):
 
 
 def requested(page: Any, sql: str) -> tuple[bool, str]:
-    """Whether there is a field for the price, and what the plan says of it."""
+    """Return whether the price field is visible, and the text of the plan."""
     page.locator("textarea[name=sql]").fill(sql)
     shown = page.locator("input[name=epsilon]").is_visible()
     with page.expect_response("**/api/plan"):
@@ -81,13 +81,13 @@ def requested(page: Any, sql: str) -> tuple[bool, str]:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("sql", PRICED)
-def test_a_word_that_names_a_table_a_text_or_a_comment_leaves_the_price_in_sight(page, sql):
+def test_column_name_in_other_parts_of_sql_keeps_the_price(page, sql):
     shown, details = requested(page, sql)
     assert shown
     assert "Refused" not in details
 
 
-def test_what_is_read_off_reports_costs_nothing_and_the_page_says_so_with_its_first_tick(page, served):
+def test_release_of_reports_costs_nothing_and_names_first_tick(page, served):
     shown, details = requested(page, FREE)
     assert not shown
     assert "nothing more: devices spend the loss of emoji" in details
@@ -108,7 +108,7 @@ class Elsewhere(BaseHTTPRequestHandler):
         self.wfile.write(b"<!doctype html><title>another site</title>")
 
     def log_message(self, *details: Any) -> None:
-        """Nobody listens."""
+        """Write nothing."""
 
 
 @contextmanager
@@ -147,7 +147,7 @@ READS = """async (server) => {
 }"""
 
 
-def test_a_page_of_another_site_reads_what_anybody_may_read_and_nothing_else(served, browser):
+def test_other_site_reads_public_data_and_nothing_else(served, browser):
     with another_site() as site:
         page = browser.new_page()
         page.goto(site)

@@ -1,4 +1,4 @@
-"""A server is killed and started again on the same port: the page goes on, with no gap and no repeat."""
+"""A server is killed and restarted on the same port: the page continues without gap or repeat."""
 
 import json
 import time
@@ -58,7 +58,7 @@ def served(tmp_path):
 
 
 def forgetful(page):
-    """A broken twin: a page that does not say what it heard last."""
+    """Install a broken twin: a page that does not send its last event id."""
 
     def altered(route):
         reply = route.fetch()
@@ -70,11 +70,11 @@ def forgetful(page):
 
 
 def faithful(page):
-    """The page as it is."""
+    """Leave the page unchanged."""
 
 
 def events_over_a_restart(browser, served, prepare, folder):
-    """(id, release, tick) of every live event that a page heard over a kill and a new start."""
+    """Return (id, release, tick) of each live event of a page across a restart, and its drawn ticks."""
     port = free_port()
     first = served(port)
     with looking(browser, first.address, prepare=prepare, expected=("ERR_", "Failed to load")) as page:
@@ -93,7 +93,7 @@ def events_over_a_restart(browser, served, prepare, folder):
 
 
 def refuse(route):
-    """Keeps the page away until there is something that it missed."""
+    """Abort a request of the page, so that it misses events."""
     route.abort()
 
 
@@ -120,17 +120,15 @@ def is_whole(received):
 
 
 @pytest.mark.slow
-def test_after_a_kill_the_page_goes_on_without_a_gap_and_without_a_repeat(browser, served, tmp_path):
+def test_page_continues_after_a_kill_without_gap_or_repeat(browser, served, tmp_path):
     received, drawn = events_over_a_restart(browser, served, faithful, tmp_path)
     assert is_whole(received)
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))
 
 
 @pytest.mark.slow
-def test_a_page_that_forgets_what_it_received_last_is_shown_less_and_asks_for_what_is_missing(
-    browser, served, tmp_path
-):
-    """The twin: its stream has a gap, which the chart does not show, since history is fetched again."""
+def test_twin_without_last_event_id_has_a_gap(browser, served, tmp_path):
+    """The stream of the twin has a gap. The chart has none, because the page reads history again."""
     received, drawn = events_over_a_restart(browser, served, forgetful, tmp_path)
     assert not is_whole(received)
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))

@@ -1,4 +1,4 @@
-"""The page where things are not as usual: nothing yet, no token, the end, a failure, a lost server."""
+"""The page in unusual states: no ticks yet, no token, an ended stream, a failure, a lost server."""
 
 import json
 from fractions import Fraction
@@ -38,7 +38,7 @@ def file_in(folder, *, anonymous=True, **stream):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A server whose stream is over, for people with tokens."""
+    """A server with an ended stream, which requires tokens."""
     with serving(file_in(tmp_path_factory.mktemp("finished"), anonymous=False)) as server:
         yield server
 
@@ -52,7 +52,7 @@ def state(page):
     return page.locator("#state").get_attribute("data-state")
 
 
-def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp_path):
+def test_page_without_token_shows_only_the_gate(browser, finished, tmp_path):
     with looking(browser, finished.address, expected=("401",)) as page:
         page.get_by_role("heading", name="Sign in to read").wait_for()
         for section in ("releases", "budget", "ask", "intruder"):
@@ -68,7 +68,7 @@ def test_without_a_token_there_is_a_gate_and_nothing_else(browser, finished, tmp
         page.wait_for_function("() => document.getElementById('token').value === ''")
 
 
-def test_a_token_opens_the_page_is_not_stored_and_labels_are_text_and_signing_out_closes_it(browser, finished, reader):
+def test_token_opens_the_page_and_signing_out_closes_it(browser, finished, reader):
     with looking(browser, finished.address, expected=("401",)) as page:
         page.locator("#gate").wait_for()
         sign_in(page, reader)
@@ -88,7 +88,7 @@ def test_a_token_opens_the_page_is_not_stored_and_labels_are_text_and_signing_ou
 
 
 @pytest.mark.slow
-def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_requested(browser, finished, tmp_path):
+def test_page_of_ended_stream_shows_charts_and_request_form(browser, finished, tmp_path):
     token = finished.tokens.create("otto", "analyst", Fraction(1, 2))
     with looking(browser, finished.address, expected=("401",)) as page:
         page.locator("#gate").wait_for()
@@ -102,7 +102,7 @@ def test_when_the_stream_is_over_the_page_says_so_and_shows_it_and_can_still_be_
 
 
 @pytest.mark.slow
-def test_when_a_session_ends_elsewhere_the_page_says_so_and_keeps_what_was_written(browser, finished):
+def test_ended_session_shows_gate_and_keeps_the_written_query(browser, finished):
     token = finished.tokens.create("petra", "analyst", Fraction(1, 4))
     with looking(browser, finished.address, expected=("401",)) as page:
         page.locator("#gate").wait_for()
@@ -120,7 +120,7 @@ def test_when_a_session_ends_elsewhere_the_page_says_so_and_keeps_what_was_writt
 
 
 @pytest.mark.slow
-def test_a_revoked_token_ends_the_live_stream_and_leads_to_the_gate(browser, finished):
+def test_revoked_token_ends_live_stream_and_shows_gate(browser, finished):
     token = finished.tokens.create("ruth", "reader")
     with looking(browser, finished.address, expected=("401", "ERR_")) as page:
         page.locator("#gate").wait_for()
@@ -131,7 +131,7 @@ def test_a_revoked_token_ends_the_live_stream_and_leads_to_the_gate(browser, fin
         assert state(page) == "closed"
 
 
-def test_a_first_load_that_fails_is_shown_and_can_be_tried_again(browser, finished, reader, tmp_path):
+def test_failed_first_load_is_shown_and_can_be_retried(browser, finished, reader, tmp_path):
     def fail(route):
         route.fulfill(status=500, json={"error": {"code": "broken", "message": "the server has failed"}})
 
@@ -149,8 +149,8 @@ def test_a_first_load_that_fails_is_shown_and_can_be_tried_again(browser, finish
 
 
 @pytest.mark.slow
-def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_shown(browser, tmp_path):
-    """One server for both: its stream begins in a hundred years, and then its run fails."""
+def test_page_shows_wait_for_first_tick_and_failure(browser, tmp_path):
+    """One server for both: its stream starts in a hundred years, and then its run fails."""
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address) as page:
         page.get_by_text("Starts at 2126-01-05 00:00 UTC").wait_for()
         page.locator("#state[data-state=running]").wait_for()
@@ -164,7 +164,7 @@ def test_before_the_first_tick_the_page_says_that_it_waits_and_a_failure_is_show
 
 
 @pytest.mark.slow
-def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
+def test_loading_page_shows_placeholders_for_charts(browser, tmp_path):
     with serving(file_in(tmp_path, **LATER)) as server:
         blocked = []
 
@@ -187,7 +187,7 @@ def test_while_it_loads_the_page_shows_where_charts_will_be(browser, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_server_that_stops_is_shown_and_can_be_tried_again_by_hand(browser, tmp_path):
+def test_lost_server_is_shown_with_a_reconnect_button(browser, tmp_path):
     details = {"expected": ("ERR_", "Failed to load")}
     with serving(file_in(tmp_path, **LATER)) as server, looking(browser, server.address, **details) as page:
         page.get_by_text("Starts at 2126").wait_for()

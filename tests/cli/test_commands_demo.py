@@ -1,4 +1,4 @@
-"""The demo: the same clinic every time, shown beside its truth, in a folder of its own."""
+"""The demo: the same clinic every time, shown next to its truth, in a folder of its own."""
 
 import json
 import re
@@ -16,7 +16,7 @@ def test_the_synthetic_clinic_is_the_same_every_time():
     assert list(generate_lines(2000)) == list(generate_lines(2000))
 
 
-def test_the_synthetic_clinic_has_a_wave_in_every_region_and_some_torn_records():
+def test_synthetic_clinic_has_wave_per_region_and_torn_records():
     torn, visits = 0, []
     for line in generate_lines(20_000):
         try:
@@ -42,15 +42,15 @@ def shown(tmp_path_factory):
     return folder, found.stdout
 
 
-def test_a_demo_plans_runs_and_shows_releases_next_to_the_truth(shown):
+def test_demo_plans_runs_and_shows_releases_with_truth(shown):
     _, text = shown
     for word in ("fever_by_region", "fever_this_week", "median_temperature", "truth", "released", "± 95 %", "inside"):
         assert word in text
     assert re.search(r"[0-9.]+% of [0-9,]+ intervals contain the truth", text)
 
 
-def test_without_noise_what_was_published_is_the_truth(tmp_path):
-    """So the plain SQL of the demo and the pipeline ask the same, at every tick and for every group."""
+def test_releases_without_noise_equal_truth(tmp_path):
+    """The plain SQL of the demo and the pipeline answer the same query, at every tick and for every group."""
     write_clinic(tmp_path, 5000)
     create_key(tmp_path / "clinic.key")
     pipeline = Pipeline.from_file(tmp_path / "clinic.toml")
@@ -68,7 +68,7 @@ def test_without_noise_what_was_published_is_the_truth(tmp_path):
         assert extension.is_covered[extension.has_truth].all()
 
 
-def test_a_demo_leaves_its_files_where_it_says(shown):
+def test_demo_writes_files_to_printed_paths(shown):
     folder, text = shown
     for name in ("clinic.toml", "releases.jsonl", "plot.html", "plot.png", "clinic.streamgauge"):
         assert (folder / name).exists()
@@ -77,7 +77,7 @@ def test_a_demo_leaves_its_files_where_it_says(shown):
     assert len({json.loads(line)["tick"] for line in (folder / "releases.jsonl").read_text().splitlines()}) == 4 * DAYS
 
 
-def test_a_demo_can_be_shown_again_and_leaves_what_is_not_its_own(shown):
+def test_repeated_demo_replaces_only_its_own_files(shown):
     folder, _ = shown
     (folder / "notes.txt").write_text("mine")
     assert invoke("demo", "--folder", folder, "--events", 2000).exit_code == 0

@@ -1,4 +1,4 @@
-"""Programs that are started with a closed input, output or error: one line or silence, no file is harmed."""
+"""Commands with closed standard input, output or error: one line or silence, and no file is harmed."""
 
 import json
 import subprocess
@@ -12,7 +12,7 @@ SINK = '\n[[sink]]\nto = "out.jsonl"\n'
 
 
 def closed(which, *words):
-    """A command whose descriptors are closed as a shell closes them; those that are not are told."""
+    """Run a command with descriptors closed as a shell closes them; return the output of the others."""
     words = ["sh", "-c", f'exec "$@" {which}', "sh", sys.executable, "-c", MAIN, *map(str, words)]
     found = subprocess.run(words, capture_output=True, text=True, check=False)
     assert "Traceback" not in found.stderr
@@ -20,12 +20,12 @@ def closed(which, *words):
 
 
 @pytest.mark.slow
-def test_a_run_without_any_descriptor_does_what_it_does_with_them(tmp_path):
+def test_run_with_closed_descriptors_publishes_everything(tmp_path):
     file = clinic(tmp_path, TOML + SINK)
     assert closed("<&- >&- 2>&-", "run", file).returncode == 0
     rows = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert len(rows) == 48 * 3
-    assert invoke("run", file).exit_code == 0  # which checks all of the store
+    assert invoke("run", file).exit_code == 0  # this checks all of the store
     log = (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
     assert "warning" not in log
 
@@ -45,7 +45,7 @@ def test_a_full_output_is_one_line_and_exit_code_1(tmp_path):
     assert (child.returncode, err) == (1, "streamgauge: no space left on device\n")
 
 
-def test_a_closed_output_is_no_sink_and_is_refused_before_a_charge(tmp_path):
+def test_closed_output_as_sink_is_refused_before_charge(tmp_path):
     file = clinic(tmp_path, TOML + SINK.replace("out.jsonl", "-"))
     found = closed(">&-", "run", file, "--quiet")
     assert found.returncode == 1
@@ -53,7 +53,7 @@ def test_a_closed_output_is_no_sink_and_is_refused_before_a_charge(tmp_path):
     assert "nothing was charged yet" in invoke("ledger", file).stdout
 
 
-def test_a_closed_input_is_no_source_and_is_refused_before_a_charge(tmp_path):
+def test_closed_input_as_source_is_refused_before_charge(tmp_path):
     piped = TOML.replace('"visits.jsonl"', '"-"\nformat = "jsonl"')
     file = clinic(tmp_path, piped)
     found = closed("<&-", "run", file, "--quiet")

@@ -1,4 +1,4 @@
-"""Groups that are discovered, on the command line: planned, run, shown, exported and drawn."""
+"""Discovered groups on the command line: planned, run, shown, exported and drawn."""
 
 import csv
 import json
@@ -30,7 +30,7 @@ delta = 1e-7
 
 
 def lines() -> list[str]:
-    """Words that come often, and one for each record that comes once."""
+    """Return records with frequent words and with words that occur once."""
     made = []
     for i, line in enumerate(records(2000)):
         word = ("tea", "_milk", HOSTILE, f"once {i}")[min(i % 6, 3)]
@@ -40,7 +40,7 @@ def lines() -> list[str]:
 
 @pytest.fixture(scope="module")
 def seeded() -> Iterator[None]:
-    """Runs that draw the same every time: others show a word that came once, now and then."""
+    """Seed the noise of all runs; unseeded noise sometimes publishes a word that occurs once."""
     real = run.build_options
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(run, "build_options", lambda **said: replace(real(**said), noise=InsecureNoise(7)))
@@ -55,7 +55,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory, seeded: None) -> Path:
     return file
 
 
-def test_the_plan_and_the_ledger_tell_deltas_and_thresholds(ran: Path) -> None:
+def test_plan_and_ledger_show_deltas_and_thresholds(ran: Path) -> None:
     plan = invoke("plan", ran).stdout
     assert "rho 0.02 beside delta 1e-07" in plan
     assert "at most 50 groups, discovered" in plan
@@ -67,7 +67,7 @@ def test_the_plan_and_the_ledger_tell_deltas_and_thresholds(ran: Path) -> None:
     assert printed_json["charges"][0]["delta"] == "1/10000000"
 
 
-def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
+def test_releases_show_groups_with_escaped_control_characters(ran: Path) -> None:
     shown = invoke("releases", ran).stdout
     assert "tea" in shown
     assert "\\x1b[2J_$x$<b>" in shown
@@ -77,7 +77,7 @@ def test_releases_show_groups_largest_first_and_obey_no_text(ran: Path) -> None:
 
 @pytest.mark.parametrize("suffix", ["csv", "json", "jsonl", "parquet"])
 def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_path: Path) -> None:
-    """Also of the first ticks, which have none."""
+    """The first ticks, which have no group, are included."""
     to = tmp_path / f"words.{suffix}"
     found = invoke("export", ran, "--output", to)
     assert found.exit_code == 0, found.stderr
@@ -99,14 +99,14 @@ def test_every_export_has_every_group_of_every_tick(ran: Path, suffix: str, tmp_
 
 
 @pytest.mark.parametrize("suffix", ["html", "png"])
-def test_groups_are_drawn_whatever_their_texts_are(ran: Path, suffix: str, tmp_path: Path) -> None:
+def test_groups_with_hostile_texts_are_drawn(ran: Path, suffix: str, tmp_path: Path) -> None:
     found = invoke("plot", ran, "--output", tmp_path / f"words.{suffix}")
     assert found.exit_code == 0, found.output
     assert (tmp_path / f"words.{suffix}").stat().st_size > 1000
 
 
 @pytest.mark.usefixtures("seeded")
-def test_a_release_that_has_published_no_group_is_shown_and_drawn(tmp_path: Path) -> None:
+def test_release_without_published_groups_is_shown_and_drawn(tmp_path: Path) -> None:
     file = clinic(tmp_path, WORDS, lines()[5::6])
     assert invoke("run", file).exit_code == 0
     for command in (

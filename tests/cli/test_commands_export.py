@@ -86,7 +86,7 @@ def test_no_format_loses_a_row_of_a_large_release(many: Path, tmp_path: Path) ->
     assert [(tick, json.loads(group)["district"]) for tick, group in rows] == keys
 
 
-def test_screens_and_pictures_say_how_much_they_leave_out(many: Path, tmp_path: Path) -> None:
+def test_screen_and_plot_show_number_of_omitted_groups(many: Path, tmp_path: Path) -> None:
     shown = invoke("releases", many, "districts").stdout
     rows = sum(line.startswith("d") and line[1:4].isdigit() for line in shown.splitlines())
     assert f"and {DISTRICTS - rows} more groups: streamgauge export has all" in shown

@@ -1,4 +1,4 @@
-"""Help answers at once and teaches; what was mistyped is one line that says where to look."""
+"""Help is fast and has examples; a mistyped command is one line that points to help."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ HEAVY = {"numpy", "duckdb", "sqlglot", "plotly", "matplotlib", "sqlite3", "crypt
 
 
 def commands(command, path=()):
-    """All commands with the words that lead to them."""
+    """Yield every command with the words that lead to it."""
     yield path, command
     for name, inner in getattr(command, "commands", {}).items():
         yield from commands(inner, (*path, name))
@@ -35,7 +35,7 @@ def details(*words):
 
 
 @pytest.mark.parametrize("path", ALL, ids=" ".join)
-def test_the_help_of_every_command_says_what_it_does_and_shows_an_example(path):
+def test_help_of_every_command_shows_example(path):
     found = details(*path, "--help")
     assert found.exit_code == 0
     assert "Example: streamgauge" in found.stdout or path == ("key",)
@@ -43,12 +43,12 @@ def test_the_help_of_every_command_says_what_it_does_and_shows_an_example(path):
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
-def test_the_help_of_every_command_says_what_it_touches(path):
+def test_help_of_every_command_states_its_file_access(path):
     words = set(details(*path, "--help").stdout.replace(".", " ").replace(",", " ").split())
     assert words & {"Reads", "reads", "Touches", "touches", "new", "copy", "Copy"}
 
 
-def test_help_needs_nothing_heavy():
+def test_help_imports_no_heavy_package():
     look = "finally: print(*sys.modules, file=sys.stderr)"
     code = f"import sys\nfrom streamgauge.cli import main\ntry: main()\n{look}"
     found = subprocess.run([sys.executable, "-c", code, "--help"], capture_output=True, text=True, check=True)
@@ -57,7 +57,7 @@ def test_help_needs_nothing_heavy():
 
 
 @pytest.mark.parametrize(("path", "name"), OPTIONS, ids=lambda each: each if isinstance(each, str) else " ".join(each))
-def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
+def test_mistyped_option_is_one_line_and_exit_code_2(path, name):
     found = details(*path, f"{name}x")
     assert found.exit_code == 2
     assert found.stdout == ""
@@ -80,7 +80,7 @@ def test_a_typo_in_an_option_is_one_line_and_exit_code_2(path, name):
         (["demo", "--events", "0"], "--events"),
     ],
 )
-def test_what_was_mistyped_is_shown_in_one_line(words, said):
+def test_mistyped_command_is_shown_in_one_line(words, said):
     found = details(*words)
     assert found.exit_code == 2
     assert found.stdout == ""
@@ -88,7 +88,7 @@ def test_what_was_mistyped_is_shown_in_one_line(words, said):
     assert said in line.lower()
 
 
-def test_without_a_command_there_is_help():
+def test_call_without_command_shows_help():
     found = details()
     assert found.exit_code == 2
     assert "Example" in found.stdout

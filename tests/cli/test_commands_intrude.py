@@ -1,4 +1,4 @@
-"""streamgauge intrude: a real run on standard input, intruded upon when it has stopped; the rehearsal."""
+"""`streamgauge intrude`: an intrusion into a stopped run on standard input, and the rehearsal."""
 
 import json
 import sys
@@ -46,7 +46,7 @@ def spelled(seconds):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """A clinic whose first visits came on standard input, in a process of its own."""
+    """A clinic that has read its first visits from standard input, in a process of its own."""
     now = int(time.time())
     toml = TOML.format(start=spelled(now), end=spelled(now + 7 * 3600))
     file = clinic(tmp_path_factory.mktemp("intruded"), toml, [])
@@ -57,7 +57,7 @@ def ran(tmp_path_factory):
     return file
 
 
-def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
+def test_invalid_intrusion_is_refused_in_one_line(ran, tmp_path):
     def refusal(*words):
         return line_of(invoke("intrude", *words))
 
@@ -75,7 +75,7 @@ def test_what_cannot_be_done_is_refused_in_one_line(ran, tmp_path):
     assert not (tmp_path / "over").exists()
 
 
-def test_who_is_requested_and_says_no_hands_nothing_over(ran, tmp_path, monkeypatch):
+def test_unconfirmed_intrusion_exports_nothing(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(intrude, "sys", SimpleNamespace(stdin=SimpleNamespace(isatty=lambda: True), stdout=sys.stdout))
     found = invoke("intrude", ran, "--output", tmp_path / "over")
     assert found.exit_code == 130
@@ -83,7 +83,7 @@ def test_who_is_requested_and_says_no_hands_nothing_over(ran, tmp_path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
-def test_an_intrusion_is_shown_by_the_ledger_and_the_plan_and_there_is_no_second(ran, tmp_path):
+def test_intrusion_is_in_ledger_and_plan_and_second_is_refused(ran, tmp_path):
     found = invoke("intrude", ran, "--output", tmp_path / "over", "--yes", "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout) == {
@@ -108,14 +108,14 @@ def test_an_intrusion_is_shown_by_the_ledger_and_the_plan_and_there_is_no_second
     assert json.loads(invoke("plan", ran, "--json").stdout)["intrusions"] == {"total": 1, "remaining": 0}
 
 
-def test_what_was_dropped_is_not_counted_and_that_is_said(ran, monkeypatch):
+def test_quarantine_of_private_pipeline_says_nothing_is_counted(ran, monkeypatch):
     monkeypatch.setattr(quarantine, "sys", SimpleNamespace(stderr=SimpleNamespace(isatty=lambda: True)))
     found = invoke("quarantine", ran)
     assert (found.exit_code, found.stdout) == (0, "")
     assert found.stderr.strip() == "with pan_private = true neither records nor those that were dropped are counted"
 
 
-def test_a_rehearsal_needs_no_file_and_stays_inside_the_bound(monkeypatch):
+def test_rehearsal_needs_no_file_and_respects_bound(monkeypatch):
     monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 60)
     shown = invoke("intrude", "--rehearse")
     assert shown.exit_code == 0, shown.output
@@ -127,7 +127,7 @@ def test_a_rehearsal_needs_no_file_and_stays_inside_the_bound(monkeypatch):
         assert found[kind]["worst_odds"] <= found["bounds"]["odds"][1]
 
 
-def test_a_rehearsal_tells_of_a_file_that_is_none_and_hands_over_nothing(ran, tmp_path, monkeypatch):
+def test_rehearsal_refuses_missing_file_and_output_option(ran, tmp_path, monkeypatch):
     monkeypatch.setattr(intrude, "REHEARSAL_COUNT", 2)
     assert invoke("intrude", ran, "--rehearse").exit_code == 0
     assert "no.toml" in line_of(invoke("intrude", tmp_path / "no.toml", "--rehearse"))

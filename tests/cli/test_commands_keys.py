@@ -1,4 +1,4 @@
-"""What commands do with keys: read once, told of when new, named so that the name can be pasted."""
+"""Keys in commands: read once, reported when new, and named so that the name can be pasted."""
 
 import json
 import tomllib
@@ -18,7 +18,7 @@ def home(tmp_path, monkeypatch):
     return tmp_path / "home" / ".config" / "streamgauge" / "clinic.key"
 
 
-def test_a_command_that_gives_the_key_is_run_once_a_run(tmp_path):
+def test_key_command_is_executed_once_per_run(tmp_path):
     file = clinic(tmp_path, TOML.replace("file:clinic.key", "command:sh key.sh"))
     (tmp_path / "key.sh").write_text(f"echo asked >> asked\necho {DIGITS}\n")
     for times in (1, 2):
@@ -26,7 +26,7 @@ def test_a_command_that_gives_the_key_is_run_once_a_run(tmp_path):
         assert (tmp_path / "asked").read_text().count("asked") == times
 
 
-def test_a_first_run_says_once_where_it_made_the_key_and_that_it_must_be_stored(tmp_path, home):
+def test_first_run_reports_path_of_new_key_once(tmp_path, home):
     file = clinic(tmp_path, HOMELESS)
     first, second = invoke("run", file), invoke("run", file)
     assert f"a new key is in {home}: store a copy of it elsewhere" in first.stderr
@@ -35,7 +35,7 @@ def test_a_first_run_says_once_where_it_made_the_key_and_that_it_must_be_stored(
     assert f"a new key is in {home}" in (tmp_path / "clinic.streamgauge" / "curator.log").read_text()
 
 
-def test_the_new_key_is_shown_to_programs_too_and_to_no_one_where_it_is_quiet(tmp_path, home):
+def test_new_key_is_reported_in_json_but_not_when_quiet(tmp_path, home):
     events = [json.loads(line) for line in invoke("run", clinic(tmp_path, HOMELESS), "--json").stderr.splitlines()]
     assert [event["event"] for event in events] == ["new_key", "warning", "progress", "ended"]
     assert events[0]["path"] == str(home)
@@ -43,14 +43,14 @@ def test_the_new_key_is_shown_to_programs_too_and_to_no_one_where_it_is_quiet(tm
     assert invoke("run", clinic(tmp_path / "quiet", HOMELESS), "--quiet").stderr == ""
 
 
-def test_a_first_run_that_is_refused_says_so_too_if_it_made_a_key(tmp_path, home):
+def test_refused_first_run_reports_path_of_new_key(tmp_path, home):
     found = invoke("run", clinic(tmp_path, HOMELESS.replace("epsilon = 0.5", "epsilon = 5")))
     assert found.exit_code == 2
     assert f"a new key is in {home}" in found.stderr
 
 
 @pytest.mark.parametrize("toml", [TOML, HOMELESS], ids=["named", "not named"])
-def test_where_a_store_lost_its_key_no_new_one_is_suggested_or_made(tmp_path, home, toml):
+def test_lost_key_of_existing_store_is_not_recreated(tmp_path, home, toml):
     file = clinic(tmp_path, toml)
     key = home if toml == HOMELESS else tmp_path / "clinic.key"
     assert invoke("run", file, "--quiet").exit_code == 0
@@ -62,14 +62,14 @@ def test_where_a_store_lost_its_key_no_new_one_is_suggested_or_made(tmp_path, ho
     assert not key.exists()
 
 
-def test_where_there_is_no_store_yet_a_key_that_is_not_there_can_be_made(tmp_path):
+def test_missing_key_without_store_suggests_key_create(tmp_path):
     file = clinic(tmp_path)
     (tmp_path / "clinic.key").unlink()
     assert "streamgauge key create makes one" in line_of(invoke("run", file))
 
 
 @pytest.mark.parametrize("name", ["sub/k", 'it\'s a "key" \\ ü'])
-def test_a_new_key_is_named_as_it_can_be_pasted_into_any_file(tmp_path, monkeypatch, name):
+def test_new_key_is_printed_as_valid_toml_setting(tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     found = invoke("key", "create", name)
     assert f"a new key is in {tmp_path / name}" in found.stderr

@@ -1,4 +1,4 @@
-"""What was dropped is for the curator's terminal alone, and its text is read from the source again."""
+"""Dropped records are shown on the curator's terminal only; their text is read from the source again."""
 
 import gzip
 import os
@@ -27,7 +27,7 @@ main()
 """
 
 
-def test_dropped_records_are_read_again_from_where_they_lie(tmp_path):
+def test_dropped_records_are_read_again_at_their_offsets(tmp_path):
     assert reread_records(read_pipeline(clinic(tmp_path, lines=LINES)), BAD) == SHOWN
 
 
@@ -41,11 +41,11 @@ def test_dropped_records_are_read_again_from_compressed_files(members, tmp_path)
     assert reread_records(read_pipeline(file), BAD) == SHOWN
 
 
-def test_records_that_are_not_there_any_more_are_empty(tmp_path):
+def test_dropped_records_that_no_longer_exist_are_empty(tmp_path):
     assert reread_records(read_pipeline(clinic(tmp_path, lines=["a"])), BAD) == [b"", b"", b""]
 
 
-def test_a_folder_is_not_read_again(tmp_path):
+def test_records_of_folder_source_are_not_read_again(tmp_path):
     file = clinic(tmp_path)
     (tmp_path / "visits.jsonl").unlink()
     (tmp_path / "visits.jsonl").mkdir()
@@ -54,7 +54,7 @@ def test_a_folder_is_not_read_again(tmp_path):
 
 
 def shown_on_a_terminal(*words):
-    """What a terminal that is standard error shows; standard output is a pipe."""
+    """Run a command with a terminal as standard error; return exit code, standard output and terminal text."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-c", PATCHED, *map(str, words)]
     environment = {**os.environ, "COLUMNS": "120", "TERM": "dumb"}
@@ -64,14 +64,14 @@ def shown_on_a_terminal(*words):
     try:
         while piece := os.read(ours, 4096):
             observed += piece
-    except OSError:  # how a terminal says that nobody writes any more
+    except OSError:  # a terminal without a writer raises this
         pass
     out = child.communicate()[0]
     os.close(ours)
     return child.returncode, out, observed.decode()
 
 
-def test_a_quarantine_is_shown_on_a_terminal_and_never_on_standard_output(tmp_path):
+def test_quarantine_is_shown_on_terminal_never_on_standard_output(tmp_path):
     file = clinic(tmp_path, lines=LINES)
     code, out, observed = shown_on_a_terminal("quarantine", file)
     assert (code, out) == (0, b"")
@@ -81,7 +81,7 @@ def test_a_quarantine_is_shown_on_a_terminal_and_never_on_standard_output(tmp_pa
 
 
 @pytest.mark.slow
-def test_records_are_shown_without_what_a_terminal_would_obey(tmp_path):
+def test_records_are_shown_without_terminal_escape_sequences(tmp_path):
     code, out, observed = shown_on_a_terminal("quarantine", clinic(tmp_path, lines=LINES), "--show")
     assert (code, out) == (0, b"")
     assert '{"torn' in observed
@@ -89,7 +89,7 @@ def test_records_are_shown_without_what_a_terminal_would_obey(tmp_path):
     assert "cleared?" in observed
 
 
-def test_without_a_terminal_nothing_of_a_quarantine_is_shown(tmp_path):
+def test_quarantine_without_terminal_is_refused(tmp_path):
     assert "must be a terminal" in line_of(invoke("quarantine", clinic(tmp_path), "--show"))
 
 

@@ -1,4 +1,4 @@
-"""What is wrong is one line on standard error; standard output and exit codes tell nothing of data."""
+"""Errors are one line on standard error; standard output and exit codes reveal no data."""
 
 import errno
 import subprocess
@@ -24,7 +24,7 @@ READERS = {
 
 @pytest.mark.parametrize("command", READERS)
 @pytest.mark.parametrize("kind", ["missing", "folder", "empty", "binary", "not toml", "no stream"])
-def test_a_file_that_is_none_is_refused_by_every_command(command, kind, tmp_path, monkeypatch):
+def test_invalid_pipeline_file_is_refused_by_every_command(command, kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     file = tmp_path / "clinic.toml"
     contents = {"empty": b"", "binary": b"\xff\xfe\0", "not toml": b"[stream", "no stream": b"[[release]]\n"}
@@ -69,7 +69,7 @@ def test_a_pipeline_that_never_ran_has_an_empty_ledger(tmp_path):
         (["quarantine", "clinic.toml"], "standard error must be a terminal"),
     ],
 )
-def test_an_argument_that_breaks_a_rule_is_refused_and_nothing_is_touched(words, said, tmp_path, monkeypatch):
+def test_invalid_argument_is_refused_without_touching_files(words, said, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     clinic(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.iterdir()}
@@ -78,7 +78,7 @@ def test_an_argument_that_breaks_a_rule_is_refused_and_nothing_is_touched(words,
 
 
 @pytest.mark.parametrize("name", ["[red]fever[/red]", "a\\u001b[2Jb", ":smile:"])
-def test_what_a_file_says_is_shown_as_it_is_written(name, tmp_path):
+def test_markup_of_pipeline_file_is_not_interpreted(name, tmp_path):
     """No markup and no escape sequence of a pipeline file reaches the terminal as one."""
     file = clinic(tmp_path, TOML.replace('"each"', f'"{name}"'))
     line = line_of(invoke("run", file))
@@ -106,7 +106,7 @@ def raised(error, *options):
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyError, RuntimeError, ZeroDivisionError, ImportError])
-def test_of_an_unexpected_error_only_the_class_is_shown(error):
+def test_unexpected_error_shows_only_its_class(error):
     line = line_of(raised(error("patient 17 has a fever")), 1)
     assert error.__name__ in line
     assert "this is a bug" in line
@@ -121,13 +121,13 @@ def test_with_debug_an_unexpected_error_has_a_traceback():
     assert found.stdout == ""
 
 
-def test_a_failure_of_the_world_is_exit_code_1():
+def test_system_failure_is_exit_code_1():
     full = OSError(errno.ENOSPC, "No space left on device", "out.csv")
     assert line_of(raised(full), 1).endswith("no space left on device: out.csv")
     assert "memory" in line_of(raised(MemoryError("patient 17")), 1)
 
 
-def test_failures_of_the_store_and_the_sinks_have_their_codes(tmp_path):
+def test_store_and_sink_errors_have_their_exit_codes(tmp_path):
     from streamgauge.sinks import SinkAccessError, SinkError
     from streamgauge.store.errors import AlreadyRunningError, StoreUnwritableError
 
@@ -151,7 +151,7 @@ def test_ctrl_c_in_any_command_is_exit_code_130():
     assert raised(KeyboardInterrupt()).exit_code == 130
 
 
-def test_a_reader_that_goes_away_ends_a_command_in_silence(tmp_path):
+def test_closed_output_reader_ends_command_silently(tmp_path):
     child = started("--help")
     child.stdout.close()
     assert child.stderr.read() == ""
@@ -159,7 +159,7 @@ def test_a_reader_that_goes_away_ends_a_command_in_silence(tmp_path):
     child.wait()
 
 
-def test_a_terminal_that_knows_no_unicode_is_no_reason_to_fail():
+def test_help_works_on_terminal_without_unicode():
     command = [sys.executable, "-c", MAIN, "--help"]
     found = subprocess.run(command, capture_output=True, env={"PYTHONIOENCODING": "ascii"}, check=False)
     assert found.returncode == 0, found.stderr

@@ -1,4 +1,4 @@
-"""`streamgauge serve` over a poll, in a process that is killed: no report is lost, or counted twice."""
+"""`streamgauge serve` with a poll, in a process that is killed: no report is lost or counted twice."""
 
 import re
 import subprocess
@@ -55,7 +55,7 @@ window = "each"
 
 
 class Poll:
-    """A server of reports, again and again."""
+    """A report server that is killed and started again."""
 
     def __init__(self, folder: Path, protocol: str) -> None:
         start = datetime.now(UTC) - timedelta(seconds=3)
@@ -77,13 +77,13 @@ class Poll:
         return httpx.Client(base_url=found[1], timeout=30, trust_env=False)
 
     def kill(self) -> None:
-        """As a machine that fails would."""
+        """Kill the server, as a failing machine would."""
         if self.process is not None:
             self.process.kill()
             self.process.communicate()
 
     def send(self, client: httpx.Client, rows: Reports) -> None:
-        """Half of them in a message, half as records; all are acknowledged."""
+        """Send half of the reports as a message and half as records; all are acknowledged."""
         half = len(rows) // 2
         later = encode_reports(rows[half:]) if self.report.is_vector else unpack_codes(rows[half:]).tolist()
         message = wire.pack_message(self.report.mechanism, rows[:half])
@@ -96,7 +96,7 @@ class Poll:
 
 
 def columns(client: httpx.Client, release: str) -> tuple[list[int], np.ndarray[Any, Any]]:
-    """The ticks of a release, and what each of them tells."""
+    """Return the ticks of a release, and the counts of each tick."""
     details = client.get(f"/api/releases/{release}?from=1&shape=columns").json()
     counts = np.array(details["measures"]["count"]["value"], float)
     return details["tick"], counts.reshape(-1, len(VALUES))
@@ -104,7 +104,7 @@ def columns(client: httpx.Client, release: str) -> tuple[list[int], np.ndarray[A
 
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", COLUMNS)
-def test_a_server_that_is_killed_tells_what_a_collector_of_all_reports_would(tmp_path: Path, protocol: str) -> None:
+def test_killed_server_counts_every_acknowledged_report_once(tmp_path: Path, protocol: str) -> None:
     poll = Poll(tmp_path, protocol)
     claim = poll.report.mechanism
     collector, sent = claim.build_collector(), 0

@@ -1,4 +1,4 @@
-"""A pipeline at work on the command line: run, read, stopped, run again."""
+"""A pipeline on the command line: run, read, stopped, run again."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def ran(tmp_path_factory):
     return file
 
 
-def test_a_run_says_what_it_published_on_standard_error_alone(tmp_path):
+def test_run_reports_published_ticks_on_standard_error_only(tmp_path):
     found = invoke("run", clinic(tmp_path))
     assert found.exit_code == 0
     assert found.stdout == ""
@@ -48,15 +48,15 @@ def test_a_quiet_run_is_quiet(tmp_path):
     assert (found.exit_code, found.stdout, found.stderr) == (0, "", "")
 
 
-def test_standard_output_has_what_a_sink_prints_and_nothing_else(tmp_path):
+def test_standard_output_has_only_rows_of_its_sink(tmp_path):
     found = invoke("run", clinic(tmp_path, TOML + STDOUT))
     rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert len(rows) == TICKS * (2 + 1)
     assert {row["release"] for row in rows} == {"fever", "visits_each_hour"}
 
 
-def test_progress_as_json_tells_nothing_that_is_private(tmp_path):
-    """Two clinics of different sizes say the same: ticks, and what was published."""
+def test_json_progress_reveals_nothing_private(tmp_path):
+    """Two clinics of different sizes report the same ticks and published ticks."""
     said = []
     for name, count in (("small", 50), ("large", 500)):
         found = invoke("run", clinic(tmp_path / name, lines=records(count)), "--json")
@@ -69,8 +69,8 @@ def test_progress_as_json_tells_nothing_that_is_private(tmp_path):
     assert said[0][2]["published_ticks"] == {"fever": TICKS, "visits_each_hour": TICKS}
 
 
-def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
-    """But for the values of releases: one bad record more or less is not to be seen."""
+def test_output_of_run_does_not_depend_on_its_records(tmp_path):
+    """Only the values of releases differ: bad records change nothing visible."""
     bad = ["{", '{"ts": "2099-01-01"}', "\x00\x01", "x" * 5000, '{"ts":"2026-01-05T01:00:00Z","temperature":"NaN"}']
     said = []
     for name, lines in (("good", records()), ("bad", [*records(), *bad]), ("none", [])):
@@ -81,7 +81,7 @@ def test_the_output_of_a_run_does_not_depend_on_its_records(tmp_path):
     assert said[0] == said[1] == said[2]
 
 
-def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
+def test_counters_are_in_log_readable_by_curator_only(tmp_path):
     file = clinic(tmp_path, lines=[*records(), "{", "{"])
     invoke("run", file)
     log = file.with_suffix(".streamgauge") / "curator.log"
@@ -93,14 +93,14 @@ def test_counters_are_in_a_log_that_the_curator_alone_can_read(tmp_path):
     assert ended.endswith(f"ended with tick {TICKS}")
 
 
-def test_a_quiet_run_leaves_counters_nowhere(tmp_path):
+def test_quiet_run_writes_no_counters(tmp_path):
     file = clinic(tmp_path, lines=[*records(), "{", "{"])
     invoke("run", file, "--quiet")
     (ended,) = (file.with_suffix(".streamgauge") / "curator.log").read_text().splitlines()
     assert ended.endswith(f"ended with tick {TICKS}")
 
 
-def test_a_log_turns_over(tmp_path):
+def test_large_curator_log_is_rotated(tmp_path):
     from streamgauge.cli.runs.monitor import MAX_LOG_BYTES, CuratorLog
 
     log = CuratorLog(tmp_path)
@@ -111,7 +111,7 @@ def test_a_log_turns_over(tmp_path):
     CuratorLog(tmp_path / "nowhere").write("lost, and no reason to end a run")
 
 
-def test_a_plan_tells_and_spends_nothing(tmp_path):
+def test_plan_shows_releases_and_spends_nothing(tmp_path):
     file = clinic(tmp_path)
     found = invoke("plan", file)
     assert (found.exit_code, found.stderr) == (0, "")
@@ -122,7 +122,7 @@ def test_a_plan_tells_and_spends_nothing(tmp_path):
     assert [release["name"] for release in printed_json["releases"]] == ["fever", "visits_each_hour"]
 
 
-def test_a_plan_that_refuses_something_ends_with_2(tmp_path):
+def test_plan_with_refusal_has_exit_code_2(tmp_path):
     file = clinic(tmp_path, TOML.replace("epsilon = 0.5", "epsilon = 0.9"))
     found = invoke("plan", file)
     assert found.exit_code == 2
@@ -132,7 +132,7 @@ def test_a_plan_that_refuses_something_ends_with_2(tmp_path):
     assert "charge must be at most" in line_of(invoke("run", file, "--quiet"))
 
 
-def test_a_plan_shows_what_an_edit_changes(tmp_path):
+def test_plan_shows_changes_of_edited_file(tmp_path):
     file = clinic(tmp_path)
     invoke("run", file)
     file.write_text(TOML.split('[[release]]\nname = "visits_each_hour"')[0])
@@ -144,7 +144,7 @@ def test_a_plan_shows_what_an_edit_changes(tmp_path):
     assert invoke("run", file, "--change-budget").exit_code == 0
 
 
-def test_the_ledger_tells_charges_acts_and_what_is_left(ran):
+def test_ledger_shows_charges_entries_and_remaining_budget(ran):
     found = invoke("ledger", ran)
     assert (found.exit_code, found.stderr) == (0, "")
     for word in ("fever", "epsilon 0.5", "epsilon 0.25", f"1 to {TICKS}", "open", "budget", "charge"):
@@ -184,7 +184,7 @@ def test_an_export_has_every_tick_in_every_form(ran, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "out.json", "out.jsonl", "out.parquet"]
 
 
-def test_an_export_can_be_a_part_and_writes_over_nothing_unasked(ran, tmp_path):
+def test_partial_export_overwrites_file_only_with_force(ran, tmp_path):
     out = tmp_path / "out.jsonl"
     words = ("export", ran, "--output", out, "--release", "fever", "--from-tick", 3, "--to-tick", 4)
     assert invoke(*words).exit_code == 0
@@ -207,7 +207,7 @@ def test_a_plot_is_a_page_or_a_picture(ran, tmp_path):
         assert (tmp_path / name).read_bytes().lower().startswith(begin.lower())
 
 
-def test_one_is_not_shown_as_many(ran, tmp_path):
+def test_counts_of_one_are_printed_in_singular(ran, tmp_path):
     one = ("--release", "fever")
     assert invoke("plot", ran, "--output", tmp_path / "a.html", *one).stderr.endswith("shows 1 release\n")
     tick = ("--from-tick", 3, "--to-tick", 3)
@@ -239,7 +239,7 @@ def test_a_backup_reads_like_the_store(tmp_path):
     assert invoke("releases", again).stdout == invoke("releases", file).stdout
 
 
-def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(tmp_path):
+def test_rotated_store_opens_with_new_key_only(tmp_path):
     file = clinic(tmp_path)
     invoke("run", file)
     invoke("key", "create", tmp_path / "new.key")
@@ -252,7 +252,7 @@ def test_after_a_rotation_the_new_key_opens_the_store_and_the_old_one_does_not(t
 
 
 def live(folder, source="visits.jsonl"):
-    """A clinic whose ticks of 200 ms close by the clock."""
+    """Return a live clinic with ticks of 200 ms, which close by the clock."""
     start = datetime.now(UTC).replace(microsecond=0) - timedelta(seconds=5)
     toml = TOML.replace('"batch"', '"streaming"').replace('tick = "1h"', 'tick = "200ms"').replace("end =", "# end =")
     toml = toml.replace("2026-01-05T00:00:00Z", start.strftime("%Y-%m-%dT%H:%M:%SZ"))
@@ -271,7 +271,7 @@ def running(*words):
 
 
 def until_tick(file, tick):
-    """Waits until a run has committed a tick."""
+    """Wait until a run has committed a tick."""
     folder = file.with_suffix(".streamgauge")
     for _ in range(SECONDS * 20):
         with suppress(StoreNotFoundError), StoreReader.open(folder) as reader:
@@ -282,14 +282,14 @@ def until_tick(file, tick):
 
 
 def published(file, name):
-    """The lines of an export."""
+    """Return the lines of an export."""
     assert invoke("export", file, "--output", file.with_name(name)).exit_code == 0
     return file.with_name(name).read_text().splitlines()
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
-def test_a_signal_ends_a_run_after_its_batch_and_the_next_run_goes_on(number, tmp_path):
+def test_signal_ends_run_after_batch_and_next_run_continues(number, tmp_path):
     file = live(tmp_path)
     with running(file) as child:
         until_tick(file, 1)
@@ -319,7 +319,7 @@ def test_a_second_signal_ends_at_once(tmp_path):
     assert "stopped after" not in err
 
 
-def test_two_runs_at_once_are_refused_and_reading_goes_on(tmp_path):
+def test_second_run_is_refused_while_readers_continue(tmp_path):
     file = live(tmp_path)
     with running(file, "--quiet") as child:
         until_tick(file, 1)

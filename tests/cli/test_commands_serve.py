@@ -1,4 +1,4 @@
-"""`streamgauge serve`, as a process of its own on loopback; `streamgauge token` beside it."""
+"""`streamgauge serve` as a process of its own on loopback, with `streamgauge token`."""
 
 import json
 import os
@@ -46,7 +46,7 @@ epsilon = 0.25
 
 
 class Served:
-    """A server at work."""
+    """A running server with a token for each role."""
 
     def __init__(self, folder: Path) -> None:
         self.file = folder / "clinic.toml"
@@ -97,7 +97,7 @@ def test_a_batch_is_accepted_counted_once_and_released(served: Served) -> None:
         assert "streamgauge_events_total 2" in curator.get("/metrics").text
 
 
-def test_a_reader_follows_what_is_released(served: Served) -> None:
+def test_reader_receives_live_releases(served: Served) -> None:
     with served.client("reader") as reader, reader.stream("GET", "/api/live?release=visits") as live:
         for line in live.iter_lines():
             if line.startswith("data:") and "tick" in line:
@@ -109,7 +109,7 @@ def test_a_reader_follows_what_is_released(served: Served) -> None:
     assert details["measures"]["count"]["value"] == [observed["measures"]["count"]["value"]]
 
 
-def test_an_analyst_asks_and_the_run_goes_on_with_it(served: Served) -> None:
+def test_release_requested_by_analyst_is_added_to_run(served: Served) -> None:
     requested = {"name": "norths", "sql": "SELECT COUNT(*) FROM visits WHERE region = 'north'", "epsilon": 0.4}
     with served.client("analyst") as analyst:
         assert analyst.post("/api/plan", json=requested).json()["refusals"] == []
@@ -125,7 +125,7 @@ def test_an_analyst_asks_and_the_run_goes_on_with_it(served: Served) -> None:
         assert analyst.delete("/api/releases/norths").json() == {"release": "norths", "is_ended": True}
 
 
-def test_a_token_that_is_revoked_is_known_no_more(served: Served) -> None:
+def test_revoked_token_is_refused(served: Served) -> None:
     secret = invoke("token", "create", served.file, "guest", "--role", "reader").stdout.strip()
     headers = {"Authorization": f"Bearer {secret}"}
     url = f"{served.address}/api/ledger"
@@ -135,7 +135,7 @@ def test_a_token_that_is_revoked_is_known_no_more(served: Served) -> None:
 
 
 @pytest.mark.slow
-def test_a_second_server_and_a_port_in_use_are_one_line(served: Served, tmp_path: Path) -> None:
+def test_second_server_or_used_port_is_one_line_error(served: Served, tmp_path: Path) -> None:
     second = started("serve", served.file, "--port", "0", "--quiet")
     said = second.communicate()[1].strip()
     assert (second.returncode, "must be used by one run at a time" in said, "\n" in said) == (2, True, False)
@@ -149,7 +149,7 @@ def test_a_second_server_and_a_port_in_use_are_one_line(served: Served, tmp_path
     assert not other.with_suffix(".streamgauge").exists()
 
 
-def test_the_logs_are_the_curators_alone(served: Served) -> None:
+def test_access_log_is_readable_by_curator_only(served: Served) -> None:
     folder = served.file.with_suffix(".streamgauge")
     log = folder / "access.log"
     assert stat.S_IMODE(log.stat().st_mode) == 0o600
@@ -157,7 +157,7 @@ def test_the_logs_are_the_curators_alone(served: Served) -> None:
     assert "?" not in log.read_text()
 
 
-def test_what_is_no_http_is_shown_in_our_form(served: Served) -> None:
+def test_malformed_http_gets_error_reply_in_json(served: Served) -> None:
     host, _, port = served.address.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as line:
         line.sendall(b"\x16\x03\x01 is no HTTP\r\n\r\n")
@@ -169,8 +169,8 @@ def test_what_is_no_http_is_shown_in_our_form(served: Served) -> None:
         assert line.makefile("rb").read().startswith(b"HTTP/1.1 400 ")
 
 
-def test_a_signal_ends_it_and_live_readers_are_shown(served: Served) -> None:
-    """The last of this file: the process ends here."""
+def test_signal_stops_server_and_notifies_live_readers(served: Served) -> None:
+    """The server process ends here; later tests use only its files."""
     with served.client("reader") as reader, reader.stream("GET", "/api/live") as live:
         lines = live.iter_lines()
         assert any('"running"' in line for line in lines)
@@ -194,7 +194,7 @@ def test_tokens_are_listed_without_their_secrets(served: Served) -> None:
     assert "the-curator" in invoke("token", "list", served.file).stdout
 
 
-def test_a_run_that_fails_is_shown_once_without_its_words() -> None:
+def test_failed_run_is_reported_once_without_error_text() -> None:
     class Failed:
         failure = ValueError("patient 4711")
 
@@ -215,5 +215,5 @@ def test_a_run_that_fails_is_shown_once_without_its_words() -> None:
         (["ana", "--role", "queen"], "role must be one of reader, analyst, curator"),
     ],
 )
-def test_a_bad_token_is_one_line(served: Served, words: list[str], said: str) -> None:
+def test_invalid_token_arguments_are_one_line_error(served: Served, words: list[str], said: str) -> None:
     assert said in line_of(invoke("token", "create", served.file, *words))

@@ -1,4 +1,4 @@
-"""A run that is stopped while it reads a large source: with the usual words, and nothing is published."""
+"""A run that is stopped while it reads a large source ends with the usual message and publishes nothing."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ FILES = 80  # links to one file
 
 @pytest.fixture
 def large(tmp_path):
-    """A clinic whose source takes seconds to read."""
+    """A clinic with a source that takes seconds to read."""
     file = clinic(tmp_path, TOML.replace('"visits.jsonl"', '"visits"').replace("mode", 'format = "jsonl"\nmode'))
     (tmp_path / "visits").mkdir()
     first = tmp_path / "visits" / "000.jsonl"
@@ -26,7 +26,7 @@ def large(tmp_path):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=str)
-def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
+def test_signal_ends_scan_before_anything_is_published(number, large):
     child = started("run", large)
     try:
         for _ in range(SECONDS * 50):
@@ -44,7 +44,7 @@ def test_a_signal_ends_a_scan_and_nothing_of_it_is_published(number, large):
     assert invoke("ledger", large).exit_code == 0
 
 
-def test_less_memory_than_can_work_is_refused_before_anything_is_charged(tmp_path):
+def test_too_little_memory_is_refused_before_store_is_created(tmp_path):
     file = clinic(tmp_path)
     found = invoke("run", file, "--memory", "20MB")
     assert (found.exit_code, found.stdout) == (2, "")

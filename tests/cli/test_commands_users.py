@@ -1,4 +1,4 @@
-"""Bounds of users on the command line: plans, releases, pictures and Parquet files say what is counted."""
+"""User bounds on the command line: plans, releases, plots and Parquet files state the bounds of counted events."""
 
 import json
 from pathlib import Path
@@ -24,23 +24,23 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-def test_the_plan_says_which_events_count(ran: Path) -> None:
+def test_plan_states_bounds_of_counted_events(ran: Path) -> None:
     assert f"\n  counts    {SAID}\n" in invoke("plan", ran).stdout
     plan = json.loads(invoke("plan", ran, "--json").stdout)
     assert plan["unit"]["contributions"] == plan["releases"][0]["contributions"] == SAID
 
 
-def test_releases_say_which_events_count(ran: Path) -> None:
+def test_releases_state_bounds_of_counted_events(ran: Path) -> None:
     assert invoke("releases", ran).stdout.count(f"\ncounts {SAID}\n") == 2
 
 
-def test_a_drawn_page_says_which_events_count(ran: Path, tmp_path: Path) -> None:
+def test_plot_page_states_bounds_of_counted_events(ran: Path, tmp_path: Path) -> None:
     found = invoke("plot", ran, "--output", tmp_path / "users.html")
     assert found.exit_code == 0, found.output
     assert (tmp_path / "users.html").read_text().count(f" Counts {SAID}.</p>") == 3
 
 
-def test_parquet_files_say_which_events_count(ran: Path) -> None:
+def test_parquet_files_state_bounds_of_counted_events(ran: Path) -> None:
     import duckdb
 
     requested = "SELECT decode(key), decode(value) FROM parquet_kv_metadata(?)"

@@ -1,4 +1,4 @@
-"""The folder of a demo: what is in it is removed by the next demo, unless that one is refused."""
+"""The folder of a demo: the next demo removes its content, unless that demo is refused."""
 
 import re
 import signal
@@ -17,7 +17,7 @@ DEMOS = [("--events", 1000), ("--live", "--ticks", 1, "--port", 0), ("--local", 
 
 @pytest.fixture
 def folder(tmp_path):
-    """What an earlier demo of each kind left."""
+    """A folder with the files of an earlier demo of each kind."""
     found = tmp_path / "demo"
     for name in ("clinic", "emoji"):
         (found / f"{name}.streamgauge").mkdir(parents=True)
@@ -27,13 +27,13 @@ def folder(tmp_path):
 
 
 def blocked(folder):
-    """All files, but for locks, and what is in them."""
+    """Return all files except locks, with their content."""
     files = (path for path in folder.rglob("*") if path.name != "lock")
     return {path: path.read_bytes() if path.is_file() else None for path in files}
 
 
 @pytest.mark.parametrize("kind", [POLL, CLINIC])
-def test_a_live_demo_whose_port_is_accepted_removes_nothing_and_says_what_to_do(folder, kind):
+def test_live_demo_with_used_port_removes_nothing_and_suggests_remedy(folder, kind):
     before = blocked(folder)
     with socket.create_server(("127.0.0.1", 0)) as accepted:
         port = accepted.getsockname()[1]
@@ -45,7 +45,7 @@ def test_a_live_demo_whose_port_is_accepted_removes_nothing_and_says_what_to_do(
 
 @pytest.mark.parametrize("store", ["clinic", "emoji"])
 @pytest.mark.parametrize("options", DEMOS)
-def test_a_demo_next_to_a_run_of_its_folder_removes_nothing(folder, store, options):
+def test_demo_in_folder_of_active_run_removes_nothing(folder, store, options):
     before = blocked(folder)
     with Lock(folder / f"{store}.streamgauge"):
         refused = invoke("demo", *options, "--folder", folder)
@@ -55,7 +55,7 @@ def test_a_demo_next_to_a_run_of_its_folder_removes_nothing(folder, store, optio
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [POLL, CLINIC])
-def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything_is_removed(tmp_path, kind):
+def test_second_demo_in_used_folder_is_refused_before_removal(tmp_path, kind):
     folder = tmp_path / "demo"
     running = started("demo", *kind, "--live", "--port", 0, "--folder", folder)
     try:
@@ -72,7 +72,7 @@ def test_a_second_demo_in_the_folder_of_a_running_one_is_refused_before_anything
     assert running.returncode == 0
 
 
-def test_a_demo_that_has_ended_keeps_no_one_out(folder):
+def test_ended_demo_does_not_block_next_demo(folder):
     for _ in range(2):
         ended = invoke("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
         assert ended.exit_code == 0, ended.stderr

@@ -1,4 +1,4 @@
-"""The demo of the local model: the same crowd every time, private reports, estimates beside the truth."""
+"""The demo of the local model: the same crowd every time, private reports, estimates next to the truth."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ SECOND = 10**6
 START = 1_800_000_000 * SECOND
 
 
-def test_the_crowd_is_the_same_every_time_and_its_favourites_rise_and_fall():
+def test_crowd_is_reproducible_and_its_favourites_change():
     assert (draw_favourites(3, 500) == draw_favourites(3, 500)).all()
     assert set(draw_favourites(3, 5000)) == set(range(len(EMOJI_NAMES)))
     over_time = np.array([compute_shares(tick) for tick in range(150)])
@@ -27,13 +27,13 @@ ROW = r"^(\S+) +(\w+) +([0-9,]+) +(-?[0-9,]+) +-?[0-9,]+ +([0-9,]+) to ([0-9,]+)
 
 
 def printed(text):
-    """Emoji, name, truth, estimate, the ends of the interval, and whether that is said to hold the truth."""
+    """Return the printed rows: emoji, name, truth, estimate, interval ends, and the coverage mark."""
     rows = re.findall(ROW, text, re.M)
     return [(*row[:2], *(int(each.replace(",", "")) for each in row[2:6]), row[6]) for row in rows]
 
 
-def test_an_interval_that_is_cut_at_no_one_holds_the_truth_where_it_is_said_to():
-    """As it is printed, to the last digit."""
+def test_printed_interval_agrees_with_its_coverage_mark():
+    """The interval is cut at zero and compared as printed, to the last digit."""
     runs = [printed(invoke("demo", "--local", "--events", 1000).stdout) for _ in range(5)]
     assert {len(rows) for rows in runs} == {len(EMOJI_NAMES)}
     assert any(low == 0 for rows in runs for *_, low, _, _ in rows)
@@ -41,7 +41,7 @@ def test_an_interval_that_is_cut_at_no_one_holds_the_truth_where_it_is_said_to()
         assert (low <= truth <= high) == (said == "yes")
 
 
-def test_a_local_demo_shows_estimates_next_to_the_truth_and_writes_nothing(tmp_path, monkeypatch):
+def test_local_demo_shows_estimates_with_truth_and_writes_nothing(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = invoke("demo", "--local", "--events", 20_000)
     assert found.exit_code == 0, found.stderr
@@ -54,7 +54,7 @@ def test_a_local_demo_shows_estimates_next_to_the_truth_and_writes_nothing(tmp_p
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_file_of_the_poll_asks_devices_for_what_the_crowd_sends(tmp_path):
+def test_poll_file_declares_reports_that_crowd_sends(tmp_path):
     file = read_pipeline(write_poll(tmp_path, START, 7))
     assert (file.stream.ticks, file.stream.allow_reports_from) == (7, "anyone")
     column = file.stream.reports["emoji"]
@@ -62,7 +62,7 @@ def test_the_file_of_the_poll_asks_devices_for_what_the_crowd_sends(tmp_path):
     assert (column.values, column.on_repeat, column.user_loss) == (tuple(EMOJI_NAMES), "repeat", build_sketch().loss)
 
 
-def test_the_truth_is_of_the_window_and_unknown_before_a_tick_is_over(tmp_path):
+def test_truth_covers_window_and_is_unknown_for_open_tick(tmp_path):
     file = read_pipeline(write_poll(tmp_path, START, None))
     truth = CrowdTruth(file, lambda: START + 71 * SECOND)
     for tick in (1, 3, 71):
@@ -77,7 +77,7 @@ def test_the_truth_is_of_the_window_and_unknown_before_a_tick_is_over(tmp_path):
     assert truth.columns("another", 1, 2) is None
 
 
-def test_a_live_poll_ends_by_itself_and_a_second_demo_takes_its_folder(tmp_path):
+def test_live_poll_ends_by_itself_and_foreign_folder_is_refused(tmp_path):
     folder = tmp_path / "demo"
     ended = invoke("demo", "--local", "--live", "--ticks", 1, "--port", 0, "--folder", folder)
     assert ended.exit_code == 0, ended.stderr
@@ -91,11 +91,11 @@ def test_a_live_poll_ends_by_itself_and_a_second_demo_takes_its_folder(tmp_path)
 
 
 @pytest.mark.parametrize("options", [("--ticks", 2), ("--local", "--ticks", 2)])
-def test_ticks_are_of_live_demos_alone(options):
+def test_ticks_option_without_live_is_refused(options):
     assert "--ticks must be given with --live, got 2" in invoke("demo", *options).stderr
 
 
-def test_the_readme_begins_with_commands_that_there_are_and_the_poll_is_among_them():
+def test_commands_at_start_of_readme_exist():
     root = Path(__file__).parents[2]
     begin = root.joinpath("README.md").read_text().partition("## Start in one minute")[2].partition("## ")[0]
     named = set(re.findall(r"^make (\w+)", begin, re.M))

@@ -1,4 +1,4 @@
-"""What a curator says at every start: what has ended is no reason not to; a proxy is somebody's address."""
+"""Start options of the curator: to end an ended release is no error, and a proxy must be an address range."""
 
 import socket
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM visits", "window": "each", 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
-    """A pipeline with an ad hoc release that was ended."""
+    """A pipeline with an ended ad hoc release."""
     folder = tmp_path_factory.mktemp("ended")
     create_key(folder / "clinic.key")
     (folder / "visits.jsonl").write_text("".join(f"{line}\n" for line in records(50)))
@@ -35,20 +35,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 
 def details(made: Pipeline, *names: str, cut: tuple[str, ...] = ()) -> tuple[dict[str, Any], list[str]]:
-    """The remaining work, and the lines for the curator."""
+    """Return the releases that are left to end, and the lines for the curator."""
     said: list[str] = []
     watching: Any = SimpleNamespace(file=made.file, print_note=said.append)
     return select_end_options(watching, names, cut), said
 
 
-def test_what_has_ended_is_shown_and_is_no_reason_not_to_start(made: Pipeline) -> None:
+def test_ending_ended_release_is_reported_and_run_starts(made: Pipeline) -> None:
     left, said = details(made, "more", "fever")
     assert left == {"end_releases": ("fever",), "force_end_releases": ()}
     assert said == ["release more has ended already, so there is nothing to end"]
     made.run(**details(made, "more")[0])
 
 
-def test_what_was_never_requested_for_is_left_to_the_run_to_refuse(made: Pipeline) -> None:
+def test_ending_unknown_release_is_refused_by_run(made: Pipeline) -> None:
     left, said = details(made, "mroe", cut=("fever",))
     assert (left, said) == ({"end_releases": ("mroe",), "force_end_releases": ("fever",)}, [])
     for name in ("end_releases", "force_end_releases"):
@@ -56,18 +56,18 @@ def test_what_was_never_requested_for_is_left_to_the_run_to_refuse(made: Pipelin
             made.run(**{name: left[name]})
 
 
-def test_what_has_ended_and_runs_on_can_be_cut(made: Pipeline) -> None:
+def test_draining_release_can_be_force_ended(made: Pipeline) -> None:
     assert details(made, "more", cut=("more",))[0] == {"end_releases": (), "force_end_releases": ("more",)}
 
 
 @pytest.mark.parametrize("proxy", ["nonsense host", "proxy.example", "*", "10.0.0.7/24", "10.0.0.0/99", ""])
-def test_what_is_no_address_is_no_proxy(proxy: str) -> None:
+def test_invalid_proxy_address_is_refused(proxy: str) -> None:
     with pytest.raises(BadArgumentError, match=r"^--proxy must be an address, or a range such as 10\.0\.0\.0/24"):
         parse_proxies(["10.0.0.5", proxy])
 
 
 @pytest.mark.parametrize("proxy", ["0.0.0.0/0", "::/0"])
-def test_everybody_is_no_proxy(proxy: str) -> None:
+def test_proxy_range_of_all_addresses_is_refused(proxy: str) -> None:
     with pytest.raises(BadArgumentError, match=r"^--proxy must be a range that excludes some addresses"):
         parse_proxies([proxy])
 
@@ -82,7 +82,7 @@ def listener(request: pytest.FixtureRequest) -> Iterator[socket.socket]:
     ("proxies", "danger"),
     [((), CLEARTEXT_WARNING), (("127.0.0.1",), CLEARTEXT_WARNING), (("10.0.0.0/24", "::1"), PROXY_BYPASS_WARNING)],
 )
-def test_a_proxy_that_is_believed_takes_no_danger_away(
+def test_trusted_proxy_does_not_remove_danger_warning(
     listener: socket.socket, proxies: tuple[str, ...], danger: str
 ) -> None:
     alone = listener.getsockname()[0] == "127.0.0.1"

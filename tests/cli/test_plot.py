@@ -1,4 +1,4 @@
-"""Laws of pictures: they need nothing else, labels are text, and they are there whole or not at all."""
+"""Laws of plots: they load nothing else, labels are text, and each file is whole or absent."""
 
 import re
 import sys
@@ -42,13 +42,13 @@ def page(tmp_path: Path, releases: list[Releases]) -> str:
 
 
 def without_library(text: str) -> str:
-    """The page but for the script of the charts' package, which is the longest."""
+    """Return the page without the script of the chart library, which is the longest script."""
     scripts = re.findall(r"<script.*?</script>", text, re.DOTALL)
     return text.replace(max(scripts, key=len), "")
 
 
 @pytest.mark.slow
-def test_a_page_asks_nothing_of_anyone(tmp_path: Path) -> None:
+def test_page_loads_nothing_from_network(tmp_path: Path) -> None:
     text = page(tmp_path, [series(), series(2)])
     assert "default-src 'none'" in text
     assert not re.search(r"<(script|img|iframe|link)[^>]*\b(src|href)=", text)
@@ -68,7 +68,7 @@ def test_a_twin_that_does_not_escape_is_caught(tmp_path: Path, monkeypatch: pyte
     assert "<h2>fever <b>: count</h2>" in page(tmp_path, [series()])
 
 
-def test_a_page_has_a_chart_for_each_measure_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_page_has_chart_per_measure_and_names_omitted_groups(tmp_path: Path) -> None:
     text = page(tmp_path, [series(MAX_GROUPS + 8, 3), series(MAX_GROUPS, 3)])
     assert text.count("Plotly.newPlot(") == 4
     assert text.count(f"The first {MAX_GROUPS} of {MAX_GROUPS + 8} groups.") == 2
@@ -82,7 +82,7 @@ def test_bands_have_gaps_where_nothing_is_known() -> None:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("groups", [1, 3, 7, 20])
-def test_a_picture_is_drawn_whatever_the_number_of_groups(tmp_path: Path, groups: int) -> None:
+def test_picture_is_drawn_for_any_number_of_groups(tmp_path: Path, groups: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         plot_png([series(groups)], tmp_path / "releases.png")
@@ -91,7 +91,7 @@ def test_a_picture_is_drawn_whatever_the_number_of_groups(tmp_path: Path, groups
 
 
 @pytest.mark.slow
-def test_nothing_at_all_can_be_drawn(tmp_path: Path) -> None:
+def test_plot_without_data_is_drawn(tmp_path: Path) -> None:
     empty = Releases(series().shape)
     none = Releases(ReleaseSchema("none", ("count",), ()))
     for releases in ([], [empty], [none]):
@@ -99,7 +99,7 @@ def test_nothing_at_all_can_be_drawn(tmp_path: Path) -> None:
         assert "Streamgauge releases" in page(tmp_path, releases)
 
 
-def test_a_picture_that_fails_leaves_the_one_before(tmp_path: Path) -> None:
+def test_failed_plot_leaves_previous_file(tmp_path: Path) -> None:
     before = page(tmp_path, [series()])
     with max_file_size(1000), pytest.raises(OSError, match="File too large"):
         plot_html([series()], tmp_path / "releases.html")
@@ -125,7 +125,7 @@ def test_sparklines_rise_from_the_lowest_sign_to_the_highest() -> None:
     assert build_sparkline([1e308, -1e308], 2) == BLOCKS[7] + BLOCKS[0]
 
 
-def test_sparklines_leave_what_is_unknown_blank() -> None:
+def test_sparklines_leave_unknown_values_blank() -> None:
     nan = float("nan")
     assert build_sparkline([nan, 1, float("inf"), 2]) == f" {BLOCKS[0]} {BLOCKS[7]}"
     assert build_sparkline([nan, nan]) == "  "

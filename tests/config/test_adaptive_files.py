@@ -1,4 +1,4 @@
-"""Mechanisms that adapt to their data in pipeline files: named, set, pinned, chosen, and refused."""
+"""Adaptive mechanisms in pipeline files: names, settings, pins, choices and refusals."""
 
 import json
 from dataclasses import replace
@@ -46,7 +46,7 @@ def stream(unit: Any = None) -> Stream:
 
 
 def parts(sql: str = "SELECT COUNT(*) FROM v", *, unit: Any = None, **asked: Any) -> Any:
-    """The parts of a release of 2^14 ticks."""
+    """Return the parts of a release of 2^14 ticks."""
     events = stream(unit)
     made: dict[str, Any] = {"loss": Pure(1), "horizon": 2**14, **asked}
     return build_parts(Release("r", sql, **made), parse(sql, events, {}), events)
@@ -63,7 +63,7 @@ def parts(sql: str = "SELECT COUNT(*) FROM v", *, unit: Any = None, **asked: Any
         ({"name": "Pegasus", "prune": "1/2"}, {"prune": Fraction(1, 2)}),
     ],
 )
-def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings: dict[str, Any]) -> None:
+def test_settings_may_be_words_and_numbers(tmp_path: Path, mechanism: Any, settings: dict[str, Any]) -> None:
     read = changed(tmp_path, release(mechanism=mechanism)).releases[0]
     name = mechanism if isinstance(mechanism, str) else mechanism["name"]
     assert (read.mechanism, read.settings) == (name, settings)
@@ -89,11 +89,11 @@ def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings
         ({"name": "PegasusHierarchy", "shares": [1, "a"]}, "shares must be an array of numbers"),
     ],
 )
-def test_what_is_no_setting_is_refused_in_one_line(tmp_path: Path, mechanism: Any, words: str) -> None:
+def test_invalid_mechanism_setting_is_refused_in_one_line(tmp_path: Path, mechanism: Any, words: str) -> None:
     assert words in refusal(lambda: changed(tmp_path, release(mechanism=mechanism)))
 
 
-def test_every_mechanism_of_the_room_can_be_named() -> None:
+def test_every_adaptive_mechanism_can_be_named() -> None:
     known = {name for name in adaptive.__all__ if hasattr(getattr(adaptive, name), "ERROR_DEPENDS_ON")}
     assert known <= set(find_mechanisms())
     assert len(known) == 8
@@ -114,7 +114,7 @@ CLAIMS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", CLAIMS)
 @pytest.mark.parametrize("given", [True, False])
-def test_a_choice_comes_back_from_json_as_the_very_counter(name: str, given: bool) -> None:
+def test_choice_survives_json_as_the_same_counter(name: str, given: bool) -> None:
     claim: Any = find_mechanisms()[name]
     settings = CLAIMS[name] if given else {k: v for k, v in CLAIMS[name].items() if k == "hierarchy"}
     window = "running" if claim.WINDOWS == ("running",) else "each"
@@ -130,7 +130,7 @@ def test_a_choice_comes_back_from_json_as_the_very_counter(name: str, given: boo
         assert apply_choice(again, json.loads(json.dumps(build_choice(again)))).identity() == again.identity()
 
 
-def test_settings_come_back_from_the_block_that_is_pinned() -> None:
+def test_settings_survive_the_pinned_block() -> None:
     settings = {"smoother": "average", "split": Fraction(1, 3), "theta": 5, "shares": (1, Fraction(1, 2))}
     told = json.loads(to_canonical_json(settings))
     assert {name: parse_json_setting(value) for name, value in told.items()} == settings
@@ -169,13 +169,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("sql", "asked", "words"), REFUSED)
-def test_what_cannot_adapt_is_refused_when_it_is_planned(sql: str, asked: dict[str, Any], words: str) -> None:
+def test_unsupported_query_of_mechanism_is_refused_by_plan(sql: str, asked: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words) as refused:
         parts(sql, **{"mechanism": "Pegasus", "window": "each", **asked})
     assert not any(word in str(refused.value) for word in ("None", "Pure", "User(", "Fraction(", "linear"))
 
 
-def test_a_twin_that_checks_no_fit_speaks_of_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_without_fit_check_shows_class_names(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamgauge.plan.parts.check_fit", lambda *_: None)
     with pytest.raises(ValueError, match="mechanism must be linear for Summary, got Pegasus"):
         parts("SELECT AVG(x) FROM v", mechanism="Pegasus", window="each")
@@ -191,7 +191,7 @@ ROLLED = "SELECT {names}, COUNT(*) FROM v GROUP BY ROLLUP({names})"
 
 
 @pytest.mark.parametrize("columns", [("g",), ("g", "h"), ("h", "g", "i")])
-def test_a_hierarchy_has_the_places_of_a_release_in_their_order(columns: tuple[str, ...]) -> None:
+def test_hierarchy_has_the_groups_in_release_order(columns: tuple[str, ...]) -> None:
     query = parse(ROLLED.format(names=", ".join(columns)), stream(), {})
     counts = {labels: 10**n for n, labels in enumerate(product(*(group.labels for group in query.groups)))}
     places = [labels for level in query.levels for labels in product(*(group.labels for group in query.groups[:level]))]
@@ -200,7 +200,7 @@ def test_a_hierarchy_has_the_places_of_a_release_in_their_order(columns: tuple[s
     assert nodes.tolist() == expected
 
 
-def test_one_run_answers_all_levels_of_a_rollup_and_has_all_of_its_loss() -> None:
+def test_one_run_covers_all_rollup_levels_with_whole_loss() -> None:
     (part,) = parts(ROLLED.format(names="g, h"), mechanism="Pegasus", window="each", settings={"theta": 9})
     counter = part.statistic.counter
     assert type(counter) is adaptive.PegasusHierarchy
@@ -210,7 +210,7 @@ def test_one_run_answers_all_levels_of_a_rollup_and_has_all_of_its_loss() -> Non
     assert [part.level for part in both] == [2, 2, 1, 1, 0, 0]  # others have a run for each level
 
 
-def test_settings_of_all_levels_are_given_under_the_name_that_was_asked_for() -> None:
+def test_pegasus_under_rollup_accepts_settings_of_all_levels() -> None:
     rolled: dict[str, Any] = {"sql": ROLLED.format(names="g, h"), "mechanism": "Pegasus", "window": "each"}
     (part,) = parts(**rolled, settings={"prune": 2, "shares": (Fraction(1, 3),) * 3})
     assert (part.statistic.counter.prune, len(part.statistic.counter.shares)) == (2, 3)
@@ -218,7 +218,7 @@ def test_settings_of_all_levels_are_given_under_the_name_that_was_asked_for() ->
         parts(**rolled, settings={"shares": (Fraction(1, 2),) * 2})
 
 
-def test_what_does_not_add_up_has_no_run_over_all_levels() -> None:
+def test_distinct_count_under_rollup_is_refused_for_pegasus() -> None:
     rolled = ROLLED.format(names="g, h").replace("COUNT(*)", "COUNT(DISTINCT i)")
     with pytest.raises(ValueError, match="cannot use Pegasus under ROLLUP, since levels do not add up"):
         parts(rolled, mechanism="Pegasus", window="each")
@@ -226,7 +226,7 @@ def test_what_does_not_add_up_has_no_run_over_all_levels() -> None:
     assert type(single[0].statistic.counter) is adaptive.Pegasus
 
 
-def test_without_a_rollup_pegasus_is_itself() -> None:
+def test_pegasus_without_rollup_has_no_hierarchy() -> None:
     (part,) = parts("SELECT g, COUNT(*) FROM v GROUP BY g", mechanism="Pegasus", window="each")
     assert type(part.statistic.counter) is adaptive.Pegasus
     assert part.statistic.counter.loss == Pure(1)
@@ -236,7 +236,7 @@ def mechanism_at(expected: float | None, **asked: Any) -> Any:
     return parts(expected_events=expected, **asked)[0].statistic.counter
 
 
-def test_a_sparse_counter_is_chosen_only_where_what_is_expected_says_that_it_wins() -> None:
+def test_sparse_counter_is_chosen_only_for_few_expected_events() -> None:
     few = mechanism_at(0.001)
     assert type(few) is adaptive.SparseCounter
     assert not few.signed
@@ -247,7 +247,7 @@ def test_a_sparse_counter_is_chosen_only_where_what_is_expected_says_that_it_win
     assert isinstance(mechanism_at(0.001, loss=Zcdp(1)), LinearMechanism)
 
 
-def test_what_is_expected_is_of_the_finest_groups() -> None:
+def test_expected_events_refer_to_the_finest_groups() -> None:
     query = parse(ROLLED.format(names="g, h"), stream(), {})
     asked = Release("r", "", Pure(1), expected_events=0.5)
     assert [few_events.compute_expected(asked, query, level) for level in (2, 1, 0)] == [
@@ -257,8 +257,8 @@ def test_what_is_expected_is_of_the_finest_groups() -> None:
     ]
 
 
-def test_a_twin_that_offers_what_loses_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A counter for few events has a prediction too where there are many: a worse one, which must not win."""
+def test_twin_that_offers_the_worse_counter_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A counter for few events also has a prediction for many events. It is worse and must not win."""
     count = Count(Pure(1), horizon=2**14)
     found = few_events.compare_counters(count, Fraction(50))
     worst = next(offer for offer in found.offers if offer.mechanism is not None)
@@ -267,7 +267,7 @@ def test_a_twin_that_offers_what_loses_is_found_out(monkeypatch: pytest.MonkeyPa
     assert type(few_events.choose_counter(count, Fraction(50)).counter) is adaptive.SparseCounter
 
 
-def test_a_reason_tells_what_was_expected_and_what_was_predicted() -> None:
+def test_reason_of_choice_has_expected_events_and_predicted_error() -> None:
     count = few_events.choose_counter(Count(Pure(1), horizon=2**14), Fraction(1, 1000))
     told = few_events.explain_choice(count, Fraction(1, 1000))
     assert told.startswith("chosen because expected_events = 0.001: predicted to be off by ")
@@ -277,7 +277,7 @@ def test_a_reason_tells_what_was_expected_and_what_was_predicted() -> None:
 
 
 @pytest.mark.parametrize("text", ["1/200", "1/99999999999999999999"])
-def test_what_is_expected_may_be_a_fraction_in_text_however_small(tmp_path: Path, text: str) -> None:
+def test_expected_events_may_be_a_small_fraction_as_text(tmp_path: Path, text: str) -> None:
     read = changed(tmp_path, release(expected_events=text)).releases[0]
     assert read.expected_events == float(Fraction(text))
     assert type(mechanism_at(read.expected_events)) is adaptive.SparseCounter
@@ -295,7 +295,7 @@ def test_what_is_expected_may_be_a_fraction_in_text_however_small(tmp_path: Path
         ("WindowSum", {}, ()),
     ],
 )
-def test_a_plan_says_what_to_mind(name: str, settings: dict[str, Any], words: tuple[str, ...]) -> None:
+def test_plan_has_hints_of_its_mechanism(name: str, settings: dict[str, Any], words: tuple[str, ...]) -> None:
     window = "running" if name in ("SparseCounter", "CascadingBuffers") else "each"
     (part,) = parts(mechanism=name, settings=settings, window=window)
     told = build_hints(part.statistic)
@@ -304,8 +304,8 @@ def test_a_plan_says_what_to_mind(name: str, settings: dict[str, Any], words: tu
 
 
 @pytest.mark.parametrize("name", [name for name in CLAIMS if name != "PegasusHierarchy"])
-def test_whose_value_is_no_centre_the_plan_says_so(name: str) -> None:
-    """Of every mechanism of the room: values and centres are one, or the plan tells them apart."""
+def test_plan_has_hint_if_value_differs_from_centre(name: str) -> None:
+    """For every adaptive mechanism, values equal centres or the plan has a hint."""
     window = "running" if name in ("SparseCounter", "CascadingBuffers") else "each"
     (part,) = parts(mechanism=name, window=window, unit=WEvent(3))
     counts = np.array([[0], [9], [50], [50], [2], [0], [0], [70]])
@@ -313,7 +313,7 @@ def test_whose_value_is_no_centre_the_plan_says_so(name: str) -> None:
     assert bool(build_hints(part.statistic)) == (released.value != released.centre).any()
 
 
-def test_of_a_hierarchy_a_plan_does_not_say_that_quiet_is_nearer() -> None:
+def test_plan_of_hierarchy_does_not_recommend_quiet() -> None:
     (part,) = parts(ROLLED.format(names="g, h"), mechanism="Pegasus", window="each")
     (told,) = build_hints(part.statistic)
     assert "about the centre" in told
@@ -330,7 +330,7 @@ def test_of_a_hierarchy_a_plan_does_not_say_that_quiet_is_nearer() -> None:
         ("ROLLUP(k)", None),
     ],
 )
-def test_a_plan_names_columns_of_a_rollup_without_which_an_event_counts_nowhere(groups: str, lost: str | None) -> None:
+def test_plan_names_rollup_columns_that_lose_unlabelled_events(groups: str, lost: str | None) -> None:
     names = [name for name in "ghk" if name in groups.replace("ROLLUP", "")]
     query = parse(f"SELECT {', '.join(names)}, COUNT(*) FROM v GROUP BY {groups}", open_stream(), {})
     for mechanism in ("Pegasus", "auto"):
@@ -341,11 +341,11 @@ def test_a_plan_names_columns_of_a_rollup_without_which_an_event_counts_nowhere(
 
 
 def open_stream() -> Stream:
-    """The stream, with a column that every event has a label of."""
+    """Return the stream with a column in which every event has a label."""
     return replace(stream(), columns=COLUMNS | {"k": Column("k", values=LABELS, other=True)})
 
 
-def test_what_an_error_depends_on_is_as_it_is_set() -> None:
+def test_dependence_of_error_follows_the_prune_setting() -> None:
     rolled: dict[str, Any] = {"sql": ROLLED.format(names="g, h"), "mechanism": "Pegasus", "window": "each"}
     for prune, read in ((0, False), (1, True)):
         (part,) = parts(**rolled, settings={"prune": prune})

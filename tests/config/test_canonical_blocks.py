@@ -1,4 +1,4 @@
-"""What the store pins of a file is its meaning: equal meaning has equal text, another has another."""
+"""Pinned blocks of a file: equal meaning has equal text, and another meaning has another text."""
 
 import json
 import tomllib
@@ -38,7 +38,7 @@ def test_equal_meaning_has_equal_text(tmp_path: Path, old: str, new: str) -> Non
     assert clinic(tmp_path, old, new).blocks == clinic(tmp_path).blocks
 
 
-def test_a_pin_of_the_written_text_would_refuse_the_same_meaning() -> None:
+def test_twin_that_pins_written_text_refuses_equal_meaning() -> None:
     text = CLINIC.replace('"5m"', '"300s"')
     assert tomllib.loads(text) != tomllib.loads(CLINIC)  # the broken twin
 
@@ -66,7 +66,7 @@ def test_another_meaning_has_another_text_in_its_block(tmp_path: Path, old: str,
     before, after = clinic(tmp_path).blocks, clinic(tmp_path, old, new).blocks
     differ = {name for name in before if before[name] != after.get(name)}
     assert block in differ
-    if "tick" not in old and "start" not in old:  # which horizons and the least allowed earliness are counted in
+    if "tick" not in old and "start" not in old:  # horizons and the least allowed earliness depend on these
         assert differ == {block}
 
 

@@ -1,4 +1,4 @@
-"""What is counted of a user, and what a budget takes for granted, in words: by declarations alone."""
+"""Texts on the counted events of a user and on the assumption of a budget, from declarations alone."""
 
 import pytest
 
@@ -26,17 +26,17 @@ def stream_of(tmp_path, **declared):
         ("1w", 3, 2_000, "at most 3 events a week and 2,000 weeks for each plane"),
     ],
 )
-def test_bounds_of_users_say_which_events_count(tmp_path, tick, events, ticks, words):
+def test_text_of_user_bounds_names_the_counted_events(tmp_path, tick, events, ticks, words):
     unit = {"user": "plane", "max_events_per_tick": events, "max_ticks": ticks}
     assert describe_contributions(stream_of(tmp_path, tick=tick, unit=unit)) == words + BEYOND
 
 
 @pytest.mark.parametrize("unit", ["event", {"w_event": 24}])
-def test_other_units_drop_nothing(tmp_path, unit):
+def test_other_units_have_no_text_of_bounds(tmp_path, unit):
     assert describe_contributions(stream_of(tmp_path, unit=unit)) == ""
 
 
-def test_a_user_whose_memory_can_be_seized_has_no_bounds(tmp_path):
+def test_pan_private_user_has_no_text_of_bounds(tmp_path):
     private = {"pan_private": True, "source": "http", "mode": "streaming", "format": "jsonl"}
     release = RELEASE | {"sql": "SELECT COUNT(DISTINCT u) FROM v"}
     stream = STREAM | private | {"unit": {"user": "u"}, "columns": {"u": {"hash_cells": 64}}}
@@ -44,7 +44,7 @@ def test_a_user_whose_memory_can_be_seized_has_no_bounds(tmp_path):
     assert (made.user, describe_contributions(made)) == ("u", "")
 
 
-def test_a_w_event_budget_says_that_it_believes_one_event_a_tick(tmp_path):
+def test_w_event_budget_states_assumption_of_one_event_a_tick(tmp_path):
     believed = "if a person has at most one event a tick, which is not checked"
     assert describe_assumption(stream_of(tmp_path, unit={"w_event": "1d"})) == believed
     assert describe_assumption(stream_of(tmp_path)) == ""

@@ -64,7 +64,7 @@ def test_a_duration_is_a_number_of_microseconds(text: str, length: int) -> None:
         "1" * 19 + "s",
     ],
 )
-def test_what_is_no_duration_is_none(text: str) -> None:
+def test_malformed_duration_is_none(text: str) -> None:
     assert parse_duration(text) is None
 
 
@@ -79,7 +79,7 @@ def test_a_hundred_years_are_the_longest() -> None:
 
 
 @given(st.integers(0, MAX_DURATION // MILLISECOND))
-def test_a_duration_comes_back_from_its_spelling(count: int) -> None:
+def test_formatted_duration_parses_back(count: int) -> None:
     length = count * MILLISECOND
     assert parse_duration(format_duration(length)) == length
 
@@ -90,7 +90,7 @@ def test_ticks_are_whole_or_none(length: int, tick: int) -> None:
     assert count is None if length % tick else count is not None and count * tick == length
 
 
-def test_no_time_is_no_tick() -> None:
+def test_zero_duration_has_no_ticks() -> None:
     assert count_ticks(0, 5) is None
 
 
@@ -113,7 +113,7 @@ MIDNIGHT = 1767571200 * SECOND
         datetime(2026, 1, 4, 19, tzinfo=timezone(timedelta(hours=-5))),
     ],
 )
-def test_an_instant_can_be_written_in_many_ways(value: object) -> None:
+def test_instant_has_many_formats(value: object) -> None:
     assert build_instant_rule("UTC").parse(value) == MIDNIGHT
 
 
@@ -133,7 +133,7 @@ def test_an_instant_can_be_written_in_many_ways(value: object) -> None:
         None,
     ],
 )
-def test_what_is_no_instant_is_none(value: object) -> None:
+def test_malformed_instant_is_none(value: object) -> None:
     assert build_instant_rule("UTC").parse(value) is None
 
 
@@ -142,7 +142,7 @@ def test_an_instant_without_an_offset_is_in_the_zone() -> None:
 
 
 @pytest.mark.parametrize("local", ["2026-03-29T02:30:00", "2026-10-25T02:30:00"])
-def test_an_hour_that_clocks_show_twice_or_never_is_refused(local: str) -> None:
+def test_ambiguous_or_missing_local_hour_is_refused(local: str) -> None:
     assert build_instant_rule("Europe/Berlin").parse(local) is None
     assert build_instant_rule("Europe/Berlin").parse(local + "+01:00") is not None
     guessed = datetime.fromisoformat(local).replace(tzinfo=ZoneInfo("Europe/Berlin"))  # the broken twin
@@ -150,12 +150,12 @@ def test_an_hour_that_clocks_show_twice_or_never_is_refused(local: str) -> None:
 
 
 @given(st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)))
-def test_an_instant_comes_back_from_its_writing(moment: datetime) -> None:
+def test_formatted_instant_parses_back(moment: datetime) -> None:
     read = build_instant_rule("UTC").parse(moment)
     assert read is not None
     assert build_instant_rule("UTC").parse(format_instant(read)) == read
 
 
 @pytest.mark.parametrize("zone", ["", "/etc/passwd", "../UTC", "Europe", "europe", "localtime", "posix/UTC", "a\0b", 3])
-def test_what_is_no_zone_is_none(zone: object) -> None:
+def test_malformed_zone_is_none(zone: object) -> None:
     assert ZONE_RULE.parse(zone) is None

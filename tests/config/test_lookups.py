@@ -46,12 +46,12 @@ def test_a_table_is_read_with_its_types(tmp_path: Path) -> None:
     assert [type(cell) for cell in lookup.rows[1]] == [str, int, float]
 
 
-def test_a_number_that_begins_with_zero_is_a_code_and_makes_its_column_text(tmp_path: Path) -> None:
+def test_number_with_leading_zero_makes_its_column_text(tmp_path: Path) -> None:
     assert read(tmp_path, "sensor,zip\na,01234\nb,99999\n").rows == (("01234",), ("99999",))
 
 
 @pytest.mark.parametrize("cell", ["1e5", "inf", "nan", "1_000", "+1", "12345678901234567890", " 1", "٣"])
-def test_what_may_be_no_number_is_text(tmp_path: Path, cell: str) -> None:
+def test_doubtful_number_is_text(tmp_path: Path, cell: str) -> None:
     assert read(tmp_path, f"sensor,x\na,{cell}\nb,1\n").rows == ((cell,), ("1",))
 
 
@@ -71,7 +71,7 @@ def block(lookup: Lookup) -> str:
     return build_blocks(STREAM, {lookup.name: lookup}, [])["lookup.sites"]
 
 
-def test_a_hash_of_the_bytes_would_take_another_order_for_another_table() -> None:
+def test_twin_that_hashes_bytes_distinguishes_row_orders() -> None:
     assert to_canonical_json(["a", "b"]) != to_canonical_json(["b", "a"])  # the broken twin
 
 
@@ -113,12 +113,12 @@ def test_the_key_is_a_column_of_text(tmp_path: Path, on: str) -> None:
 
 
 @pytest.mark.parametrize("on", ["Region", "Patient"])
-def test_a_key_that_differs_from_a_column_in_case_alone_is_refused(tmp_path: Path, on: str) -> None:
+def test_key_that_differs_in_case_only_is_refused(tmp_path: Path, on: str) -> None:
     with pytest.raises(PipelineFileError, match="must be names that differ in more than case"):
         read(tmp_path, f"{on},x\na,1\n", on)
 
 
-def test_a_lookup_declares_its_key_and_that_changes_no_fixed_text(tmp_path: Path) -> None:
+def test_lookup_declares_its_key_without_changing_pinned_blocks(tmp_path: Path) -> None:
     (tmp_path / "sites.csv").write_text("sensor,x\na,1\n")
     before = parse_pipeline(TABLES, tmp_path / "visits.toml")
     after = parse_pipeline({**TABLES, "lookup": {"sites": {"file": "sites.csv", "on": "sensor"}}}, before.path)

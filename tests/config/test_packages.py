@@ -1,4 +1,4 @@
-"""Packages that only some people need: what is said of one that is missing, and of no other."""
+"""Optional packages: the message for a missing one, and for no other error."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ SERVER = r"starlette and uvicorn must be installed for this: pip install 'stream
 
 
 @pytest.mark.parametrize("missing", ["starlette", "uvicorn", "uvicorn.config"])
-def test_a_package_that_is_not_there_is_told_with_how_to_have_it(missing: str) -> None:
+def test_missing_package_is_reported_with_its_install_command(missing: str) -> None:
     with (
         pytest.raises(MissingPackageError, match=SERVER),
         require_package("starlette and uvicorn", "streamgauge[server]"),
@@ -31,7 +31,7 @@ def test_a_package_that_is_not_there_is_told_with_how_to_have_it(missing: str) -
     ],
     ids=str,
 )
-def test_what_is_broken_otherwise_is_seen_as_it_is(error: ImportError) -> None:
+def test_other_import_errors_are_raised_unchanged(error: ImportError) -> None:
     with pytest.raises(ImportError) as seen, require_package("starlette and uvicorn", "streamgauge[server]"):
         raise error
     assert seen.value is error
@@ -41,8 +41,8 @@ def test_what_is_broken_otherwise_is_seen_as_it_is(error: ImportError) -> None:
 @pytest.mark.parametrize(
     ("hidden", "said"), [("uvicorn", SERVER), ("streamgauge.server.runner", "streamgauge.server.runner")]
 )
-def test_a_live_demo_tells_what_is_missing(tmp_path: Path, hidden: str, said: str) -> None:
-    """In a process of its own, in which nothing was imported yet."""
+def test_live_demo_names_the_missing_package(tmp_path: Path, hidden: str, said: str) -> None:
+    """The demo runs in a new process, which has imported nothing."""
     words = (
         f"import sys, pathlib; sys.modules[{hidden!r}] = None; from streamgauge.cli.demo import serve_live; "
         f"serve_live(pathlib.Path({str(tmp_path)!r}), 0, 0, local=False)"

@@ -1,4 +1,4 @@
-"""Whatever a file holds, it is read or refused in one line."""
+"""Every content of a pipeline file is read or refused in one line."""
 
 import copy
 import tomllib
@@ -33,7 +33,7 @@ from tests.support.clinic_file import CLINIC, EVERYTHING, at, path_in, places, r
         ("stream = 2026-01-05", "stream must be a table, got 2026-01-05"),
     ],
 )
-def test_what_is_no_toml_is_refused_with_its_line(tmp_path: Path, text: str | bytes, words: str) -> None:
+def test_invalid_toml_is_refused_with_its_line(tmp_path: Path, text: str | bytes, words: str) -> None:
     assert refusal(lambda: written(tmp_path, text)).startswith(words)
 
 

@@ -83,7 +83,7 @@ def test_a_file_and_its_tables_are_the_same_pipeline(tmp_path: Path) -> None:
 
 
 @given(st.decimals(Decimal("0.001"), 10, places=12))
-def test_a_float_of_the_file_is_the_decimal_that_was_typed(epsilon: Decimal) -> None:
+def test_float_is_read_as_its_typed_decimal(epsilon: Decimal) -> None:
     read = parse_pipeline(
         tomllib.loads(CLINIC.replace("1.0 }", f"{epsilon} }}"), parse_float=Decimal), Path("clinic.toml")
     )
@@ -118,15 +118,13 @@ def test_units_are_read(tmp_path: Path, unit: object, meant: object) -> None:
         ({"rho": Decimal("0.5")}, Zcdp("1/2")),
     ],
 )
-def test_budgets_are_read_and_shared_in_the_currency_they_are_kept_in(
-    tmp_path: Path, budget: dict[str, Any], meant: Any
-) -> None:
+def test_budgets_are_read_and_shared_in_their_own_currency(tmp_path: Path, budget: dict[str, Any], meant: Any) -> None:
     read = changed(tmp_path, cost(budget, share=Decimal("0.5")))
     assert read.stream.budget == meant
     assert read.releases[0].loss == meant.additive_loss.part("1/2")
 
 
-def test_a_pure_loss_can_be_charged_to_any_budget_and_a_rho_to_all_but_pure_ones(tmp_path: Path) -> None:
+def test_pure_loss_fits_any_budget_and_rho_non_pure_ones(tmp_path: Path) -> None:
     for budget in ({"rho": 1}, {"epsilon": 1, "delta": 1e-6}):
         assert changed(tmp_path, cost(budget, epsilon=0.1)).releases[0].loss == Pure("0.1")
         assert changed(tmp_path, cost(budget, rho=0.1)).releases[0].loss == Zcdp("0.1")
@@ -155,7 +153,7 @@ def test_windows_become_whole_numbers_of_ticks(tmp_path: Path, window: str, mean
     assert changed(tmp_path, release(window=window)).releases[0].window == meant
 
 
-def test_a_horizon_is_the_end_of_a_finished_stream_and_nothing_of_a_live_one(tmp_path: Path) -> None:
+def test_default_horizon_is_the_end_of_a_batch_stream(tmp_path: Path) -> None:
     ticks = 90 * 288
     assert changed(tmp_path, lambda _: None).releases[0].horizon == ticks
     assert changed(tmp_path, release(horizon="end")).releases[0].horizon == ticks
@@ -197,14 +195,14 @@ def test_mechanisms_are_read_with_their_settings(
         ("a.parquet", "parquet", None),
     ],
 )
-def test_a_suffix_tells_format_and_compression(
+def test_suffix_determines_format_and_compression(
     tmp_path: Path, source: str, format: str, compression: str | None
 ) -> None:
     read = changed(tmp_path, stream(source=source)).stream
     assert (read.format, read.compression) == (format, compression)
 
 
-def test_standard_input_says_how_it_arrives_and_what_it_is(tmp_path: Path) -> None:
+def test_standard_input_has_declared_mode_and_format(tmp_path: Path) -> None:
     read = changed(tmp_path, stream(source="-", mode="streaming", format="csv")).stream
     assert (read.source, read.format, read.compression) == ("-", "csv", None)
 
@@ -236,13 +234,13 @@ def test_a_user_column_may_be_declared_too(tmp_path: Path) -> None:
     assert "differ in more than case" in refusal(lambda: parse_pipeline(top, path_in(tmp_path)))
 
 
-def test_earliness_is_a_tick_and_lateness_nothing_unless_declared(tmp_path: Path) -> None:
+def test_default_earliness_is_one_tick_and_lateness_zero(tmp_path: Path) -> None:
     read = changed(tmp_path, lambda _: None).stream
     assert (read.allowed_lateness, read.allowed_earliness, read.late) == (0, read.tick, "drop")
     assert changed(tmp_path, stream(allowed_earliness="0s", allowed_lateness="1d")).stream.allowed_earliness == 0
 
 
-def test_lookups_have_names_of_their_own(tmp_path: Path) -> None:
+def test_lookup_names_must_be_unique(tmp_path: Path) -> None:
     def named(name: str, region: str) -> Change:
         def change(top: dict[str, Any]) -> None:
             columns = top["stream"]["columns"]
@@ -257,7 +255,7 @@ def test_lookups_have_names_of_their_own(tmp_path: Path) -> None:
     assert "columns are not the stream's" in refusal(lambda: changed(tmp_path, named("sites", "SITES.room")))
 
 
-def test_no_sink_lies_within_a_folder_that_is_read(tmp_path: Path) -> None:
+def test_sink_inside_the_source_folder_is_refused(tmp_path: Path) -> None:
     def change(top: dict[str, Any]) -> None:
         top["stream"].update(source="inbox", format="jsonl")
         top["sink"] = [{"to": "inbox/out.jsonl"}]
@@ -281,7 +279,7 @@ def test_no_sink_lies_within_a_folder_that_is_read(tmp_path: Path) -> None:
         ("inbox", ["k/clinic.key.guard"], "the rollback guard beside the key"),
     ],
 )
-def test_no_spelling_of_a_place_makes_it_another(
+def test_sink_path_is_compared_in_every_spelling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, sinks: list[str], what: str
 ) -> None:
     def change(top: dict[str, Any]) -> None:
@@ -307,6 +305,6 @@ def test_markers_name_keys_with_strange_names_too(tmp_path: Path) -> None:
     assert parse_pipeline(top, path_in(tmp_path)).unconfirmed_keys == tuple(top["confirm"])
 
 
-def test_day_and_hour_are_what_they_are(tmp_path: Path) -> None:
+def test_tick_of_a_day_has_24_hours(tmp_path: Path) -> None:
     read = changed(tmp_path, stream(tick="1d")).stream
     assert (read.tick, read.tick_start(2) - read.tick_start(1)) == (DAY, 24 * HOUR)

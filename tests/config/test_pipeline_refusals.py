@@ -21,7 +21,7 @@ from streamgauge.config.toml_table import TomlTable
 from tests.support.clinic_file import ELSEWHERE, EVERYTHING, KEYS, at, clinic, path_in, refusal, stream, tables
 
 
-def test_the_walk_goes_through_every_key_there_is() -> None:
+def test_walk_covers_every_known_key() -> None:
     known = {
         *TOP_KEYS,
         *STREAM_KEYS,
@@ -42,7 +42,7 @@ def test_the_walk_goes_through_every_key_there_is() -> None:
 
 @pytest.mark.parametrize("place", KEYS, ids=lambda place: ".".join(map(str, place)))
 @pytest.mark.parametrize("typo", ["{}_", "x{}", "{}{}"])
-def test_a_misspelt_key_is_refused_with_what_was_meant(tmp_path: Path, place: tuple[Any, ...], typo: str) -> None:
+def test_misspelt_key_is_refused_with_a_suggestion(tmp_path: Path, place: tuple[Any, ...], typo: str) -> None:
     top = copy.deepcopy(EVERYTHING)
     table, key = at(top, place[:-1]), place[-1]
     wrong = typo.format(key, key[-1])
@@ -57,7 +57,7 @@ def test_a_misspelt_key_is_refused_with_what_was_meant(tmp_path: Path, place: tu
 
 @pytest.mark.parametrize("place", KEYS, ids=lambda place: ".".join(map(str, place)))
 @pytest.mark.parametrize("wrong", [time(1), Decimal("NaN"), [[]], 10**5000], ids=["time", "nan", "array", "huge"])
-def test_a_value_of_a_wrong_type_is_refused_by_its_key(tmp_path: Path, place: tuple[Any, ...], wrong: object) -> None:
+def test_value_of_wrong_type_is_refused_by_its_key(tmp_path: Path, place: tuple[Any, ...], wrong: object) -> None:
     top = copy.deepcopy(EVERYTHING)
     at(top, place[:-1])[place[-1]] = wrong
     text = refusal(lambda: parse_pipeline(top, path_in(tmp_path)))
@@ -65,9 +65,7 @@ def test_a_value_of_a_wrong_type_is_refused_by_its_key(tmp_path: Path, place: tu
     assert place[-1] in text.partition(" must be ")[0]
 
 
-def test_a_reader_that_passes_over_unknown_keys_loses_what_was_misspelt(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_ignores_unknown_keys_loses_misspelt_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wrong = tables(stream(allowed_latenes="10m"))
     assert "did you mean allowed_lateness?" in refusal(lambda: parse_pipeline(wrong, path_in(tmp_path)))
     monkeypatch.setattr(TomlTable, "parse", lambda where, value, keys: TomlTable.parse_open(where, value))
@@ -224,5 +222,5 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
 @pytest.mark.parametrize(
     ("old", "new", "words"), [(old, new, words) for old, cases in REFUSED.items() for new, words in cases]
 )
-def test_a_bad_setting_is_refused_in_words(tmp_path: Path, old: str, new: str, words: str) -> None:
+def test_bad_setting_is_refused_with_its_rule(tmp_path: Path, old: str, new: str, words: str) -> None:
     assert words in refusal(lambda: clinic(tmp_path, old, new))

@@ -1,4 +1,4 @@
-"""Columns of reports in a pipeline file: what is declared, what is refused, what SQL may ask of them."""
+"""Columns of reports in a pipeline file: declarations, refusals and the SQL that they allow."""
 
 import copy
 import json
@@ -18,7 +18,7 @@ from streamgauge.privacy import Event, Pure
 from streamgauge.statistics.local_frequency import LocalFrequency
 from tests.support.clinic_file import REPORTED, REPORTED_KEYS, at, path_in, refusal
 
-LISTED = {"hashes": None, "width": None, "seed": None}  # what a protocol of a list has not
+LISTED = {"hashes": None, "width": None, "seed": None}  # keys that a protocol of a list does not have
 FORM = "can be queried only as SELECT emoji, COUNT(*) FROM poll GROUP BY emoji"
 
 
@@ -29,7 +29,7 @@ def poll(folder: Path, change: Callable[[dict[str, Any]], object] = lambda _: No
 
 
 def emoji(**settings: Any) -> Callable[[dict[str, Any]], None]:
-    """Changes the column; None takes a key away."""
+    """Return a change of the column. A value of None removes its key."""
 
     def change(top: dict[str, Any]) -> None:
         column = top["stream"]["columns"]["emoji"] | settings
@@ -81,7 +81,7 @@ def test_every_protocol_of_vectors_can_be_a_column_of_texts(tmp_path: Path, prot
 
 
 @pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch"])
-def test_no_public_table_is_looked_up_by_reports_though_they_be_texts(tmp_path: Path, protocol: str) -> None:
+def test_column_of_reports_cannot_be_a_lookup_key(tmp_path: Path, protocol: str) -> None:
     def change(top: dict[str, Any]) -> None:
         emoji(report=protocol)(top)
         top["lookup"] = {"sites": {"file": "sites.csv", "on": "emoji"}}
@@ -90,7 +90,7 @@ def test_no_public_table_is_looked_up_by_reports_though_they_be_texts(tmp_path: 
     assert "lookup.sites.on must be a column of text" in refusal(lambda: poll(tmp_path, change))
 
 
-def test_settings_of_a_sketch_of_vectors_are_settled_as_those_of_any_other(tmp_path: Path) -> None:
+def test_omitted_settings_of_vector_sketch_have_defaults(tmp_path: Path) -> None:
     left_out = poll(tmp_path, emoji(report="CountMeanSketch", hashes=None, width=None, seed=None))
     told = poll(tmp_path, emoji(report="CountMeanSketch", hashes=1024, width=1024, seed=0))
     assert left_out.stream.columns == told.stream.columns
@@ -99,7 +99,7 @@ def test_settings_of_a_sketch_of_vectors_are_settled_as_those_of_any_other(tmp_p
 @pytest.mark.parametrize("place", REPORTED_KEYS, ids=lambda place: ".".join(map(str, place)))
 @pytest.mark.parametrize("wrong", [[[]], 10**5000], ids=["array", "huge"])
 @pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch", "UnaryEncoding"])
-def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
+def test_wrong_value_for_reports_is_refused_by_its_key(
     tmp_path: Path, place: tuple[Any, ...], wrong: object, protocol: str
 ) -> None:
     gone = {} if protocol != "UnaryEncoding" else LISTED
@@ -145,9 +145,7 @@ def test_a_wrong_value_of_a_stream_of_reports_is_refused_by_its_key(
         ({"report": None}, "emoji.epsilon must be left out unless there is a report = ..."),
     ],
 )
-def test_what_a_column_of_reports_cannot_be_is_refused_by_its_key(
-    tmp_path: Path, settings: dict[str, Any], said: str
-) -> None:
+def test_invalid_column_of_reports_is_refused_by_its_key(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
     assert said in refusal(lambda: poll(tmp_path, emoji(**settings)))
 
 
@@ -179,14 +177,14 @@ def test_what_a_column_of_reports_cannot_be_is_refused_by_its_key(
         ({"source": "reports.jsonl", "unit": {"w_event": 3}, "allow_reports_from": None}, "where a column has reports"),
     ],
 )
-def test_reports_unit_and_senders_go_together(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
+def test_source_unit_and_senders_of_reports_must_agree(tmp_path: Path, settings: dict[str, Any], said: str) -> None:
     def change(top: dict[str, Any]) -> None:
         top["stream"] = {k: v for k, v in (top["stream"] | settings).items() if v is not None}
 
     assert said in refusal(lambda: poll(tmp_path, change))
 
 
-def test_what_is_pinned_of_a_column_is_what_was_declared_and_other_files_pin_what_they_did(tmp_path: Path) -> None:
+def test_pinned_column_of_reports_has_its_declaration(tmp_path: Path) -> None:
     blocks = poll(tmp_path).blocks
     pinned = json.loads(blocks["stream"])
     assert pinned["unit"] == {"kind": "Event", "moves": False, "replace": True}
@@ -197,8 +195,8 @@ def test_what_is_pinned_of_a_column_is_what_was_declared_and_other_files_pin_wha
 
 
 @pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "LocalHashing"])
-def test_settings_that_are_not_declared_are_pinned_as_they_are(tmp_path: Path, protocol: str) -> None:
-    """So a version that would take others finds that the column has changed."""
+def test_default_settings_of_reports_are_pinned(tmp_path: Path, protocol: str) -> None:
+    """So a version with other defaults detects that the column has changed."""
     file = poll(tmp_path, emoji(report=protocol, hashes=None, width=None, seed=None))
     report = file.stream.reports["emoji"]
     own = {name: getattr(report.mechanism, name) for name in ("hashes", "width", "seed")}
@@ -244,7 +242,7 @@ def test_reports_of_a_column_can_be_counted_by_value(tmp_path: Path, sql: str, n
     ],
 )
 @pytest.mark.parametrize("protocol", ["HadamardCountMeanSketch", "CountMeanSketch"])
-def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str, protocol: str) -> None:
+def test_other_queries_of_reports_are_refused(tmp_path: Path, sql: str, protocol: str) -> None:
     def change(top: dict[str, Any]) -> None:
         emoji(report=protocol)(top)
         top["release"][0].update(sql=sql, epsilon=1)
@@ -267,7 +265,7 @@ def test_nothing_else_can_be_asked_of_reports(tmp_path: Path, sql: str, protocol
         ({"sql": "SELECT COUNT(*) FROM poll"}, "cost must be given as exactly one of epsilon, rho and share"),
     ],
 )
-def test_a_release_of_reports_has_its_columns_loss_and_any_other_its_own(
+def test_release_of_reports_with_invalid_settings_is_refused(
     tmp_path: Path, settings: dict[str, Any], said: str
 ) -> None:
     with pytest.raises(InvalidReleaseError) as refused:
@@ -276,7 +274,7 @@ def test_a_release_of_reports_has_its_columns_loss_and_any_other_its_own(
     assert str(refused.value).startswith("clinic.toml: release emoji: ")
 
 
-def test_what_is_private_already_is_named_in_the_one_form_that_can_be_asked(tmp_path: Path) -> None:
+def test_refusal_for_reports_names_the_supported_query(tmp_path: Path) -> None:
     with pytest.raises(InvalidReleaseError) as refused:
         plan(tmp_path, sql="SELECT MAX(emoji) FROM poll", epsilon=1)
     assert FORM in str(refused.value)
@@ -286,7 +284,7 @@ def test_what_is_private_already_is_named_in_the_one_form_that_can_be_asked(tmp_
     ("again", "window", "copies"),
     [("repeat", "running", 30), ("repeat", "sliding 50s", 5), ("repeat", "each", 1), ("charge", "running", 1)],
 )
-def test_reports_that_are_repeated_widen_errors_by_their_copies_in_a_window(
+def test_repeated_reports_widen_errors_by_copies_in_window(
     tmp_path: Path, again: str, window: str, copies: int
 ) -> None:
     def change(top: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""[server] and a source of events that are sent: what may be said, what is refused, what is pinned."""
+"""The [server] table and the http source: keys, refusals and pins."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -30,11 +30,11 @@ def read(server: dict[str, Any] | None = None, **stream: Any) -> PipelineFile:
     return parse_pipeline(made | ({} if server is None else {"server": server}), Path("v.toml"))
 
 
-def test_a_server_that_says_nothing_is_the_usual_one():
+def test_empty_server_table_has_the_defaults():
     assert read().server == read({}).server == ServerSettings()
 
 
-def test_a_server_says_what_differs():
+def test_server_table_sets_its_values():
     said = {"anonymous": True, "https": True, "publish_delay": "500ms", "max_body": "1MiB", "rate": 0.5}
     said |= {"max_buffer": "2 MB", "max_streams": 3, "max_streams_per_client": 2, "hosts": ["Clinic.example"]}
     said |= {"max_downloads": 7, "max_downloads_per_client": 5}
@@ -42,7 +42,7 @@ def test_a_server_says_what_differs():
     assert read(said).server == ServerSettings(*told, hosts=("clinic.example",))
 
 
-def test_limits_of_adhoc_releases_are_a_table_of_their_own():
+def test_limits_of_adhoc_releases_are_a_separate_table():
     limits = {"max_groups": 1, "max_active": 2, "max_active_per_analyst": 3, "max_total": 4}
     limits |= {"max_requests_per_minute": 5, "max_plans_per_minute": 6, "max_memory": "7KB", "max_cpu_ms": 8}
     expected = {f"adhoc_{name}": value for name, value in limits.items()} | {"adhoc_max_memory": 7000}
@@ -73,12 +73,12 @@ def test_nothing_of_the_server_is_pinned():
         ({"adhoc": {"max_total": -1}}, "server.adhoc.max_total must be a whole number from 0 to 10000, got -1"),
     ],
 )
-def test_what_a_server_cannot_be_is_refused(server, words):
+def test_invalid_server_table_is_refused(server, words):
     with pytest.raises(PipelineFileError, match=f"v.toml: {words}"):
         read(server)
 
 
-def test_events_that_are_sent_are_live_lines_of_json():
+def test_http_source_is_streaming_jsonl():
     stream = read().stream
     assert (stream.source, stream.mode, stream.format, stream.end) == ("http", "streaming", "jsonl", None)
     assert read(mode="streaming", format="jsonl").blocks == read().blocks
@@ -88,12 +88,12 @@ def test_events_that_are_sent_are_live_lines_of_json():
     ("key", "value", "words"),
     [("mode", "batch", '"streaming"'), ("format", "csv", '"jsonl"'), ("format", "parquet", '"jsonl"')],
 )
-def test_events_that_are_sent_are_nothing_else(key, value, words):
+def test_http_source_refuses_other_modes_and_formats(key, value, words):
     with pytest.raises(PipelineFileError, match=f'stream.{key} must be {words}, got "{value}"'):
         read(**{key: value})
 
 
-def test_a_sink_may_have_the_name_that_is_no_path():
+def test_sink_may_be_named_http():
     made = deepcopy(TABLES) | {"sink": [{"to": "http", "format": "jsonl"}]}
     assert parse_pipeline(made, Path("v.toml")).sinks[0].to == "http"
     made["stream"] |= {"source": "./http", "format": "jsonl", "mode": "streaming"}

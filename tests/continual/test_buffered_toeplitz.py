@@ -23,12 +23,12 @@ PUBLISHED = {  # root mean squared errors of the buffers that minimise the *maxi
 
 @pytest.mark.parametrize("scale", PUBLISHED)
 @pytest.mark.parametrize("buffers", [2, 3, 4])
-def test_rounded_tables_with_slack_are_as_good_as_the_best_real_numbers(scale, buffers):
+def test_rounded_tables_reach_the_best_real_valued_error(scale, buffers):
     claim = BufferedToeplitz(HALF, horizon=2**scale, buffers=buffers)
     assert 0.98 * PUBLISHED[scale][buffers] <= claim.rmse() <= PUBLISHED[scale][buffers]
 
 
-def test_a_million_ticks_cost_at_most_what_was_promised():
+def test_error_at_a_million_ticks_meets_its_target():
     assert BufferedToeplitz(HALF, horizon=2**20).rmse() <= 5.33
     assert BufferedToeplitz(HALF, horizon=2**20, buffers=6).rmse() <= 5.28
 
@@ -38,7 +38,7 @@ def test_the_error_stays_above_the_least_of_all_factorisations():
         assert BufferedToeplitz(HALF, horizon=2**scale, buffers=6).rmse() > least
 
 
-def test_errors_grow_slowly_and_without_jumps_over_horizons():
+def test_errors_grow_without_jumps_with_the_horizon():
     errors = [BufferedToeplitz(HALF, horizon=t).rmse() for t in range(1, 70)]
     assert errors[0] == pytest.approx(1, rel=1e-6)
     assert all(a < b + 1e-3 for a, b in pairwise(errors))
@@ -58,7 +58,7 @@ def test_enumerated_loss_and_rounding_obey_the_claim_tightly(loss, horizon, boun
 
 
 @pytest.mark.parametrize("unit", [WEvent(1), WEvent(5), WEvent(40), User(1, 12), Event(replace=True, moves=True)])
-def test_units_of_many_ticks_pay_for_the_worst_columns_and_never_more_than_a_group(unit):
+def test_unit_of_many_ticks_has_sensitivity_of_worst_columns(unit):
     horizon = 30
     claim, event = BufferedToeplitz(HALF, horizon=horizon, unit=unit), BufferedToeplitz(HALF, horizon=horizon)
     ticks = min(unit.ticks, horizon)
@@ -91,7 +91,7 @@ def test_feeding_equals_stepping_bit_for_bit(width, loss):
 
 
 @pytest.mark.parametrize("width", [2, 40])
-def test_a_saved_run_goes_on_bit_for_bit(width):
+def test_saved_run_continues_bit_for_bit(width):
     claim = BufferedToeplitz(HALF, horizon=50)
     noise, ones = InsecureNoise(9), np.ones((25, width), np.int64)
     run = claim.start(width, noise)
@@ -127,11 +127,11 @@ def test_mean_variance_is_the_mean_of_variances():
     assert claim.mean_variance(400) == pytest.approx(mean, rel=1e-8)
 
 
-def test_a_run_remembers_ten_numbers_a_group_whatever_the_horizon():
+def test_run_stores_ten_numbers_per_group_for_any_horizon():
     assert {BufferedToeplitz(HALF, horizon=2**k).memory() for k in (8, 20, 40)} == {10}
 
 
-def test_the_chance_of_an_overflow_is_below_that_of_guessing_the_key():
+def test_overflow_probability_is_below_that_of_guessing_key():
     for scale in (0, 10, 40):
         for buffers in (2, 6):
             assert BufferedToeplitz(HALF, horizon=2**scale, buffers=buffers).overflow < -256
@@ -139,7 +139,7 @@ def test_the_chance_of_an_overflow_is_below_that_of_guessing_the_key():
         BufferedToeplitz(HALF, horizon=100, bound=2**50)
 
 
-def test_the_noise_is_fine_enough_for_rounding_to_be_invisible():
+def test_noise_grid_makes_rounding_negligible():
     for claim in (BufferedToeplitz(HALF, horizon=2**20), BufferedToeplitz(HALF, horizon=2**20, bound=1000)):
         assert claim.slack < claim.sensitivity * 2**claim.grid_bits / 10**6
         assert 2**41 < sqrt(claim.distribution.variance) < 2**43
@@ -164,12 +164,12 @@ def test_past_the_horizon_a_run_refuses():
         ({"loss": Zcdp(10**60)}, "loss must leave noise"),
     ],
 )
-def test_bad_settings_are_refused_in_the_words_of_the_house(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         BufferedToeplitz(**{"loss": HALF, "horizon": 10, **settings})
 
 
-def test_a_replaced_event_may_leave_as_many_groups_as_it_enters() -> None:
+def test_replaced_event_doubles_the_charged_groups() -> None:
     added, replaced = (
         BufferedToeplitz(HALF, horizon=50, bound=100, unit=unit) for unit in (Event(), Event(replace=True))
     )

@@ -1,4 +1,4 @@
-"""The planner: least predicted error among those that keep the promise, and nothing from data."""
+"""The planner: least predicted error among valid mechanisms, independent of data."""
 
 import importlib.util
 import sys
@@ -12,7 +12,7 @@ from streamgauge.continual import choose, compare
 
 
 def accuracy() -> ModuleType:
-    """The benchmark whose table these claims are held against."""
+    """Load the benchmark with the published table of errors."""
     path = Path(__file__).parents[2] / "benchmarks" / "accuracy.py"
     spec = importlib.util.spec_from_file_location("accuracy", path)
     assert spec is not None
@@ -27,7 +27,7 @@ BENCH = accuracy()
 
 
 @pytest.mark.parametrize("row", [*BENCH.PURE_ROWS, *BENCH.RHO_ROWS], ids=lambda row: f"{row.name}, {row.table[0]}")
-def test_predicted_errors_are_those_of_the_published_table_or_better_for_a_stated_reason(row: object) -> None:
+def test_predicted_errors_match_the_published_table_or_improve_it(row: object) -> None:
     for horizon, table in zip(BENCH.HORIZONS, row.table, strict=True):
         ratio = row.make(horizon).rmse(horizon) / table
         assert ratio < 1.02
@@ -35,11 +35,11 @@ def test_predicted_errors_are_those_of_the_published_table_or_better_for_a_state
 
 
 @pytest.mark.parametrize(("name", "make", "bar"), BENCH.CHOICES, ids=lambda value: str(value)[:24])
-def test_choose_meets_its_bar_at_a_million_ticks(name: str, make: object, bar: float) -> None:
+def test_chosen_mechanism_meets_its_target_at_a_million_ticks(name: str, make: object, bar: float) -> None:
     assert make().rmse(2**20) <= bar
 
 
-def test_the_choice_is_the_first_of_the_comparison_that_was_not_refused() -> None:
+def test_choice_is_the_first_candidate_without_refusal() -> None:
     table = compare(sg.Pure(1), horizon=500)
     assert table.best == choose(sg.Pure(1), horizon=500)
     rest = [c.rmse for c in table.candidates if not c.refusal]
@@ -64,13 +64,13 @@ def test_every_window_has_a_mechanism_under_every_loss() -> None:
                 assert claim.start().step([3]).shape == (1,)
 
 
-def test_a_pure_mechanism_may_keep_an_approximate_promise_where_it_is_better() -> None:
+def test_pure_mechanism_serves_approximate_loss_if_better() -> None:
     short, long = (choose(sg.Approx(1, 1e-9), horizon=T) for T in (2**8, 2**20))
     assert short.loss == sg.Pure(1)
     assert long.loss == sg.Approx(1, 1e-9)
 
 
-def test_memory_decides_who_may_stand() -> None:
+def test_candidates_above_the_memory_limit_are_refused() -> None:
     small = compare(sg.Zcdp("1/2"), horizon=2**12)
     assert any("memory must be at least 8192 numbers a group, got 256" in c.refusal for c in small.candidates)
     large = compare(sg.Zcdp("1/2"), horizon=2**12, memory=10**6)
@@ -78,7 +78,7 @@ def test_memory_decides_who_may_stand() -> None:
 
 
 @pytest.mark.parametrize("window", ["", "sliding", "sliding 0", "sliding 1.5", "decayed x", "weekly"])
-def test_a_window_that_means_nothing_is_refused(window: str) -> None:
+def test_invalid_window_is_refused(window: str) -> None:
     with pytest.raises(ValueError, match=r'^window must be "running", "each"'):
         choose(sg.Pure(1), window=window)
 
@@ -111,7 +111,7 @@ def test_a_nearer_last_tick_makes_an_endless_mechanism_better() -> None:
         ({"window": None}, "window must be"),
     ],
 )
-def test_what_makes_no_question_is_refused(query: dict, message: str) -> None:
+def test_invalid_choice_arguments_are_refused(query: dict, message: str) -> None:
     with pytest.raises(ValueError, match="must be") as refusal:
         choose(**{"loss": sg.Pure(1), **query})
     assert message in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Exact convolution: every bit of every integer, however large, in blocks or row by row."""
+"""Exact convolution: every bit of integers of any size, in blocks or row by row."""
 
 from math import prod
 
@@ -34,7 +34,7 @@ def wrapped(number: int) -> int:
 
 
 def by_python(c: np.ndarray, x: np.ndarray, tick: int) -> list[int]:
-    """One row, in integers without an end, then modulo 2^64."""
+    """Return one row, computed with unbounded integers, modulo 2^64."""
     weights = [int(v) for v in c[: tick + 1]]
     return [wrapped(sum(w * int(v) for w, v in zip(weights, column[tick::-1], strict=False))) for column in x.T]
 
@@ -43,7 +43,7 @@ def by_python(c: np.ndarray, x: np.ndarray, tick: int) -> list[int]:
     ("ticks", "first", "width", "count"),
     [(700, 0, 1, 700), (700, 650, 3, 700), (5000, 1, 1, 5000), (9000, 4000, 2, 3000), (40000, 0, 1, 40000)],
 )
-def test_blocks_give_the_integers_that_python_gives(ticks: int, first: int, width: int, count: int) -> None:
+def test_blocks_match_python_integers(ticks: int, first: int, width: int, count: int) -> None:
     c, x = coefficients(ticks, count), big(ticks, ticks, width)
     rows = by_blocks(c).rows(x, first)
     assert rows.shape == (ticks - first, width)
@@ -71,7 +71,7 @@ def test_the_largest_sums_that_are_allowed_are_exact() -> None:
 
 
 class TooFew(Convolution):
-    """A broken twin: one prime too few, its refusal taken away."""
+    """A broken twin: one prime too few, without its refusal."""
 
     def __init__(self, c: np.ndarray) -> None:
         super().__init__(c, max_direct_products=0)
@@ -86,7 +86,7 @@ def test_a_twin_with_one_prime_too_few_is_caught() -> None:
 
 
 @pytest.mark.parametrize("prime", PRIMES)
-def test_the_primes_are_what_the_proof_asks(prime: int) -> None:
+def test_primes_meet_the_conditions_of_the_proof(prime: int) -> None:
     assert all(prime % d for d in range(2, int(prime**0.5) + 1))
     assert all((prime - 1) % radix**3 == 0 for radix in RADICES)
     assert max(RADICES) * (prime / 2) ** 2 * (1 + 2**-18) < 2**50
@@ -97,7 +97,7 @@ def test_the_primes_are_what_the_proof_asks(prime: int) -> None:
         assert pow(root, radix**3 // 2, prime) == prime - 1
 
 
-def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it() -> None:
+def test_transform_sums_roots_of_unity_and_inverse_restores_values() -> None:
     prime, radix = PRIMES[0], RADICES[0]
     rotation = NumberTransform(prime, radix)
     values = np.random.default_rng(3).integers(0, prime, radix**3)
@@ -111,7 +111,7 @@ def test_the_transform_is_the_sum_over_roots_of_unity_and_its_inverse_undoes_it(
     np.testing.assert_array_equal(half.ravel() % prime, values[: len(values) // 2])
 
 
-def test_balanced_residues_are_exact_up_to_two_to_the_53() -> None:
+def test_balanced_residues_are_exact_up_to_2_to_53() -> None:
     prime = PRIMES[0]
     values = np.random.default_rng(4).integers(-(2**53) + 1, 2**53, 10**4)
     found = balance_residues(values.astype(float), prime)

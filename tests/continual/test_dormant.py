@@ -1,4 +1,4 @@
-"""Dormant groups are cheap where the state holds few draws: as many draws as are in the next releases."""
+"""Dormant groups are cheap if the state has few draws: those of the next releases."""
 
 import numpy as np
 import pytest
@@ -47,18 +47,18 @@ def test_a_subtractive_tree_draws_once_for_every_block():
         assert drawn(claim, 3, tick) == 3 * sum(digits)
 
 
-def test_a_hybrid_draws_once_for_every_epoch_and_what_its_inner_mechanism_draws():
+def test_hybrid_draws_once_per_epoch_plus_inner_draws():
     claim = Hybrid(Pure(1))
     number, begin, length = claim.epoch(FAR + 1)
     inner = claim.counter(begin, length)
     assert drawn(claim, 3, FAR) == 3 * number + drawn(inner, 3, FAR - begin)
     assert drawn(claim, 1, FAR) < 200
-    for last in (begin, begin + length):  # ends of epochs, after which the next has begun
+    for last in (begin, begin + length):  # ends of epochs: the next one has begun
         ended = claim.epoch(last)[0] + 1
         assert drawn(claim, 1, last) == ended
 
 
-def test_a_window_draws_for_what_it_still_sees():
+def test_dormant_window_draws_for_its_current_ticks_only():
     claim = WindowSum(Pure(1), window=60)
     most = (claim.window + claim.tiling.span) * claim.levels
     assert 0 < drawn(claim, 1, FAR) <= most
@@ -84,18 +84,18 @@ def test_zeros_are_fed_in_bounded_memory():
     assert max(size for _, _, size in noise.requests) <= 64
 
 
-def test_public_arrays_are_not_appended_even_where_they_are_as_wide_as_one_group():
+def test_public_arrays_as_wide_as_a_group_are_not_appended():
     claim = Kary(Pure(1), horizon=9, branching=3)
     one, two = claim.initial(1, SilentNoise()), claim.initial(1, SilentNoise())
     claim.append_groups(one, two)
     assert one.total.shape == (2,)
     assert one.draw_counts.shape == (claim.levels, 1)
     blind = State(0, *(np.zeros(shape, np.int64) for shape in ((1,), (2, 1), (2, 1))))
-    append_columns(blind, blind, one, one)  # a twin that cannot tell: nothing differs in width
+    append_columns(blind, blind, one, one)  # a broken twin: it compares widths, which are equal
     assert blind.total.shape == (1,)
 
 
-def test_arrays_with_more_room_keep_it_and_the_other_gets_it():
+def test_joined_columns_have_the_larger_row_capacity():
     short, long = np.ones((2, 1), np.int64), np.full((5, 3), 2)
     for both in (join_columns(short, long), join_columns(long, short)[:, [3, 0, 1, 2]]):
         assert both.tolist() == [[1, 2, 2, 2]] * 2 + [[0, 2, 2, 2]] * 3
@@ -124,7 +124,7 @@ DEAR = [
 
 
 @pytest.mark.parametrize("claim", CHEAP, ids=repr)
-def test_a_group_that_sleeps_cheaply_takes_few_draws_whenever_it_wakes(claim):
+def test_cheap_dormant_group_needs_few_draws_at_any_tick(claim):
     assert claim.cheap_zero_state
     last = claim.horizon or 10**6
     assert (
@@ -133,12 +133,12 @@ def test_a_group_that_sleeps_cheaply_takes_few_draws_whenever_it_wakes(claim):
 
 
 @pytest.mark.parametrize("claim", DEAR, ids=repr)
-def test_a_group_that_does_not_takes_a_draw_for_every_tick_or_so(claim):
+def test_costly_dormant_group_draws_about_once_per_tick(claim):
     assert not claim.cheap_zero_state
     assert drawn(claim, 1, 900) >= 450
 
 
-def test_a_window_knows_what_it_keeps_without_making_it():
+def test_window_computes_its_memory_without_building_a_state():
     for loss, window in ((Pure(1), 1), (Pure(1), 60), (Zcdp(1), 1000)):
         claim = WindowSum(loss, window=window)
         assert claim.memory() == mechanism.LinearMechanism.memory(claim)

@@ -1,4 +1,4 @@
-"""What a run is made of can be used without one: a single state, and a state as bytes."""
+"""Parts of a run that work without it: an exclusive state and a packed state."""
 
 import copy
 import pickle
@@ -53,7 +53,7 @@ def refuse_after(state: Counted, most: int) -> None:
         raise ValueError("seen must be at most 2, got 3")
 
 
-def test_a_refusal_changes_nothing_and_a_failure_is_for_good() -> None:
+def test_refusal_changes_nothing_and_failure_is_final() -> None:
     counting = Counting(blank(1))
     assert [counting.add(1), counting.add(1)] == [1, 2]
     with pytest.raises(ValueError, match=r"^seen must be"):
@@ -100,13 +100,13 @@ def arrays(state: Counted) -> list[np.ndarray]:
         ("claim", -1, "saved must hold a state of its claim, got another"),
     ],
 )
-def test_another_claims_or_width_is_refused(identity: str, width: int, words: str) -> None:
+def test_state_of_another_claim_or_width_is_refused(identity: str, width: int, words: str) -> None:
     with pytest.raises(InvalidSaveError, match=f"^{words}$"):
         unpack(pack("claim", width, {}, build_state()), identity, blank)
 
 
 @pytest.mark.parametrize("part", ["sums", "inner", "total", "moments"])
-def test_a_part_of_another_kind_is_refused(part: str) -> None:
+def test_state_with_a_part_of_another_kind_is_refused(part: str) -> None:
     wrong: Any = build_state()
     setattr(wrong, part, "nothing of the kind")
     with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):

@@ -1,4 +1,4 @@
-"""ExponentialDecay: its three ways, their errors, and the tree of decayed p-sums."""
+"""ExponentialDecay: its three implementations, their errors, and the tree of p-sums."""
 
 from fractions import Fraction
 from math import sqrt
@@ -82,7 +82,7 @@ def test_predicted_errors_are_those_of_the_matrices(claim):
 
 @pytest.mark.parametrize("branching", [2, 3, 5])
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
-def test_no_item_adds_up_to_more_than_the_reach_and_some_item_does(branching, levels):
+def test_largest_item_weight_equals_the_claimed_one(branching, levels):
     claim = DecayTree(Pure(1), decay=Fraction(9, 10), branching=branching, levels=levels)
     ticks = 3 * branching ** (levels - 1)
     columns = claim.strategy(ticks).measure.sum(axis=0) * 2**claim.grid_bits
@@ -90,7 +90,7 @@ def test_no_item_adds_up_to_more_than_the_reach_and_some_item_does(branching, le
     assert claim.distribution.scale == claim.max_weight
 
 
-def test_a_twin_that_forgets_a_level_is_caught():
+def test_twin_that_omits_a_level_is_caught():
     claim = DecayTree(Pure(1), decay=Fraction(99, 100), branching=3, levels=4)
     columns = claim.strategy(81).measure.sum(axis=0) * 2**claim.grid_bits
     assert columns.max() > claim.max_weight * 3 / 4
@@ -102,7 +102,7 @@ def test_correlated_noise_has_the_published_error(decay, published):
 
 
 @pytest.mark.parametrize("decay", [0.5, 0.9, 0.95])
-def test_noisy_items_are_the_pure_way_of_fast_decays(decay):
+def test_fast_decay_with_pure_loss_uses_noisy_items(decay):
     claim = ExponentialDecay(Pure("1/2"), decay=decay)
     variance = laplace_variance(Fraction(2))
     for tick in (1, 10, 10**6):
@@ -118,7 +118,7 @@ def test_trees_win_for_slow_decays(decay, gain):
 
 
 @pytest.mark.parametrize("horizon", [None, 5000])
-def test_the_predicted_proportion_of_a_tree_to_noisy_items_is_right(horizon):
+def test_predicted_variance_ratio_of_tree_to_items_is_right(horizon):
     decay, ticks = Fraction(999, 1000), horizon or 2**30
     branching, levels = find_best_tree(decay, horizon)
     tree = DecayTree(Pure("1/50"), decay=decay, branching=branching, levels=levels)
@@ -136,7 +136,7 @@ def test_simulated_errors_are_the_predicted_ones(claim):
         assert (np.abs(errors[tick - 1]) <= claim.noise_at(tick).half_width(0.95)).mean() > 0.93
 
 
-def test_units_of_many_ticks_multiply_pure_loss_and_spread_gaussian_loss():
+def test_units_of_many_ticks_scale_noise_by_loss_kind():
     event = ExponentialDecay(Pure(1), decay=0.5)
     assert ExponentialDecay(Pure(1), decay=0.5, bound=2, unit=User(2, 3)).stddev(1) > 5.9 * event.stddev(1)
     private = ExponentialDecay(HALF, decay=0.5, pan_private=True, unit=WEvent(9))
@@ -148,7 +148,7 @@ def test_units_of_many_ticks_multiply_pure_loss_and_spread_gaussian_loss():
     )
 
 
-def test_a_pan_private_run_remembers_its_last_release_and_nothing_else():
+def test_pan_private_run_stores_only_its_last_release():
     claim = ExponentialDecay(Pure(1), decay=0.9999, pan_private=True)
     run = claim.start(3, InsecureNoise(6))
     release = run.step([5, 6, 7])
@@ -181,7 +181,7 @@ def test_past_its_horizon_a_run_refuses():
         run.step([1])
 
 
-def test_correlated_noise_without_a_horizon_stops_at_a_far_last_tick():
+def test_correlated_noise_without_horizon_stops_at_last_tick():
     claim = ExponentialDecay(HALF, decay=0.9)
     run = claim.start()
     live_state(run).tick = 2**48
@@ -202,6 +202,6 @@ def test_correlated_noise_without_a_horizon_stops_at_a_far_last_tick():
         ({"decay": 0.5, "horizon": 0}, "horizon must be a whole number"),
     ],
 )
-def test_bad_settings_are_refused_in_the_words_of_the_house(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         ExponentialDecay(**{"loss": HALF, **settings})

@@ -1,8 +1,8 @@
-"""A tick that comes in parts rests in memory as noisy as all else: a look in the middle of it costs no more.
+"""Open ticks: a tick that arrives in parts is stored as noisy as all else, so a peek costs no more.
 
-What an intruder sees is linear in data and draws; both maps are found by trying, as in the laws of
-pan-privacy, with the look after the whole of a tick was absorbed and before the tick is closed. (A look
-before it is absorbed is one between ticks, which the laws try.)
+The view of an intruder is linear in data and draws. The tests find both maps by probing, as the laws of
+pan-privacy do. The peek happens after a whole tick is absorbed and before the tick is closed. (The laws
+try peeks between ticks.)
 """
 
 from copy import deepcopy
@@ -34,7 +34,7 @@ every_claim = pytest.mark.parametrize("make", CLAIMS, ids=["binary", "kary", "si
 
 
 def mid_tick(claim: LinearMechanism[Any], peek: int, request: bool, values: Ints, noise: Noise) -> Floats:
-    """All releases, and the memory once tick `peek` is absorbed and not closed; or handed over as well."""
+    """Return all releases, and the memory in open tick `peek`, also of an intrusion if `request`."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
     state, view = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
@@ -53,7 +53,7 @@ def worst(claim: LinearMechanism[Any], peek: int, request: bool = False) -> Any:
 
 
 @every_claim
-def test_a_look_in_the_middle_of_any_tick_loses_no_more_than_declared(make: Any) -> None:
+def test_peek_during_any_tick_loses_at_most_the_claim(make: Any) -> None:
     claim = make(sg.Pure(1))
     for peek in range(1, TICKS + 1):
         assert worst(claim, peek).amount <= 1 + 1e-6
@@ -61,15 +61,15 @@ def test_a_look_in_the_middle_of_any_tick_loses_no_more_than_declared(make: Any)
 
 @pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
-def test_the_same_where_it_is_handed_over_as_well(make: Any, loss: Any) -> None:
+def test_peek_with_announced_intrusion_loses_at_most_the_claim(make: Any, loss: Any) -> None:
     assert worst(make(loss), 3, request=True).amount <= float(loss.amount) * (1 + 1e-6)
 
 
 @dataclass(frozen=True)
 class Lost:
-    """A look in the middle of tick `peek`; in that of tick `crash` the run is lost, and its save goes on.
+    """A peek during tick `peek`, and a crash during tick `crash`, after which a saved run continues.
 
-    The save is of before the tick, or (`kept`) has all that came in it, which is let go of, too.
+    The save is from before the tick, or (`rest`) from inside it, and its absorbed part is discarded.
     """
 
     peek: int
@@ -79,7 +79,7 @@ class Lost:
 
 
 def view_and_lose(claim: LinearMechanism[Any], how: Lost, values: Ints, noise: Noise) -> Floats:
-    """All releases, and the memory when it is looked at."""
+    """Return all releases, and the memory at the peek."""
     table = np.stack([values, np.zeros_like(values)], axis=1)
     state, view = claim.initial(2, noise), []
     for tick, row in enumerate(table, 1):
@@ -102,7 +102,7 @@ def worst_lost(claim: LinearMechanism[Any], how: Lost) -> Any:
 
 @every_claim
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
-def test_a_look_before_a_lost_run_loses_no_more(make: Any, loss: Any) -> None:
+def test_peek_before_a_lost_run_loses_at_most_the_claim(make: Any, loss: Any) -> None:
     claim = make(loss)
     places = [(1, 1), (2, 2), (3, 3), (4, 4), (1, 2), (1, 3), (2, 3), (3, 2), (4, 3)]
     for peek, crash in places if loss == sg.Pure(1) else places[2:7:2]:
@@ -113,7 +113,7 @@ def test_a_look_before_a_lost_run_loses_no_more(make: Any, loss: Any) -> None:
 
 @pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
-def test_the_same_of_units_of_two_ticks_between_which_the_run_is_lost(make: Any, loss: Any) -> None:
+def test_unit_across_a_lost_run_loses_at_most_claim(make: Any, loss: Any) -> None:
     claim = replace(make(loss), unit=sg.WEvent(2))
     for how in (Lost(2, 2), Lost(3, 3), Lost(2, 3)):
         assert worst_lost(claim, how).amount <= float(loss.amount) * (1 + 1e-6)
@@ -122,19 +122,19 @@ def test_the_same_of_units_of_two_ticks_between_which_the_run_is_lost(make: Any,
 
 
 @every_claim
-def test_registers_that_go_on_as_they_were_saved_lose_twice_as_much(make: Any) -> None:
-    """A broken twin: what was seen and what is released without it have the same draws."""
+def test_registers_without_rerandomizing_after_loss_lose_twice_the_claim(make: Any) -> None:
+    """A broken twin: the peeked memory and the later releases share their draws."""
     assert worst_lost(make(sg.Pure(1)), Lost(1, 1, fresh=False)).floor > 2 - 1e-6
 
 
 class BareTick(Kary):
-    """A broken twin: the open tick rests without a draw of its own, as if it never rested."""
+    """A broken twin: the open tick is stored without a draw of its own."""
 
     lowest_register = 1
 
 
 class BareWindow(WindowSum):
-    """A broken twin: the register of the open tick begins at 0."""
+    """A broken twin: the register of the open tick starts at 0."""
 
     def initial(self, width: int, noise: Noise) -> Any:
         state = super().initial(width, noise)
@@ -158,7 +158,7 @@ class Absorbing(Kary):
     ],
     ids=["bare tick", "ticks not open", "bare window"],
 )
-def test_a_tick_that_rests_without_a_draw_of_its_own_is_caught(twin: LinearMechanism[Any]) -> None:
+def test_open_tick_without_its_own_draw_is_caught(twin: LinearMechanism[Any]) -> None:
     assert worst(twin, 1).floor > 1 + 1e-6
 
 
@@ -176,7 +176,7 @@ def test_parts_and_the_rest_are_the_same_as_the_whole(make: Any) -> None:
 
 
 @every_claim
-def test_every_draw_of_a_release_is_there_twice(make: Any) -> None:
+def test_open_ticks_double_the_variance_of_releases(make: Any) -> None:
     claim = make(sg.Pure(1))
     single: Any = replace(claim, pan_private=False, open_ticks=False)
     for tick in range(1, TICKS + 1):
@@ -198,7 +198,7 @@ def test_an_intrusion_inside_a_tick_widens_the_error_as_stated() -> None:
 
 @every_claim
 def test_rerandomized_registers_release_unbiased_with_stated_error(make: Any) -> None:
-    """What was released stays counted; what was only absorbed is gone."""
+    """Released ticks stay counted. Absorbed parts are discarded."""
     claim, wide = make(sg.Pure(1)), 4000
     run = claim.start(wide, InsecureNoise(9))
     for tick in range(1, TICKS + 1):
@@ -248,7 +248,7 @@ class Ones(SilentNoise):
         return super().laplace(scale, size) + 1
 
 
-def test_the_planner_takes_those_whose_ticks_can_be_open() -> None:
+def test_planner_chooses_mechanisms_that_support_open_ticks() -> None:
     for request in ({"horizon": 1000}, {}, {"window": "each"}, {"window": "sliding 24"}):
         assert choose(sg.Pure(1), **request, **OPEN).open_ticks
     assert choose(sg.Pure(1), horizon=1000, **OPEN).stddev(999) > choose(sg.Pure(1), horizon=1000).stddev(999)
@@ -258,7 +258,7 @@ def test_the_planner_takes_those_whose_ticks_can_be_open() -> None:
         choose(sg.Pure(1), window="decayed 3", **OPEN)
 
 
-def test_open_ticks_are_for_pan_private_runs_and_parts_of_ticks_for_open_ones() -> None:
+def test_open_ticks_require_pan_privacy_and_partial_ticks_open_ticks() -> None:
     for cls, settings in ((Kary, {"horizon": 9}), (SimpleII, {}), (WindowSum, {"window": 2})):
         with pytest.raises(ValueError, match=r"^pan_private must be True where ticks are open, got False$"):
             cls(sg.Pure(1), open_ticks=True, **settings)

@@ -1,4 +1,4 @@
-"""Polynomially decayed sums: the root of the weights, noisy items, and who remembers what."""
+"""Polynomially decayed sums: the root of the weights, noisy items, and stored state."""
 
 from fractions import Fraction
 from typing import Any
@@ -37,13 +37,13 @@ def by_recurrence(exponent: Fraction, count: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_newton_finds_what_the_recurrence_defines(exponent: Fraction) -> None:
+def test_newton_iteration_matches_the_recurrence(exponent: Fraction) -> None:
     np.testing.assert_allclose(compute_weights_root(exponent, 400), by_recurrence(exponent, 400), atol=2e-15)
 
 
 @pytest.mark.parametrize("exponent", EXPONENTS)
 @pytest.mark.parametrize("count", [1, 2, 3, 2**15])
-def test_the_root_squared_is_the_weights_and_falls_to_no_less_than_zero(exponent: Fraction, count: int) -> None:
+def test_squared_root_equals_weights_and_decreases_to_zero(exponent: Fraction, count: int) -> None:
     r = compute_weights_root(exponent, count)
     np.testing.assert_allclose(series_product(r, r), polynomial_weights(exponent, count), atol=1e-14)
     assert (r > -1e-15).all()
@@ -53,13 +53,13 @@ def test_the_root_squared_is_the_weights_and_falls_to_no_less_than_zero(exponent
     assert encoder[-1] >= 0
 
 
-def test_the_root_of_one_over_one_minus_z_is_that_of_the_running_count() -> None:
+def test_root_of_constant_weights_is_that_of_running_count() -> None:
     np.testing.assert_allclose(series_root(np.ones(200)), square_root_coefficients(200), rtol=1e-13)
 
 
 @pytest.mark.parametrize("loss", [PURE, HALF, sg.Approx(1, 1e-6)], ids=repr)
 @pytest.mark.parametrize("exponent", EXPONENTS)
-def test_silent_noise_gives_the_decayed_sum_up_to_the_deviation(loss: Any, exponent: Fraction) -> None:
+def test_silent_noise_gives_decayed_sum_up_to_deviation(loss: Any, exponent: Fraction) -> None:
     claim, values = PolynomialDecay(loss, exponent=exponent, horizon=600), stream(600, 2)
     released = claim.start(2, SilentNoise()).feed(values)
     bounds = np.array([claim.deviation(t) for t in range(1, 601)])[:, None] * np.cumsum(values, axis=0)
@@ -89,7 +89,7 @@ def test_noisy_items_have_the_variance_of_the_weights() -> None:
     assert claim.noise_at(100).variance == pytest.approx(claim.implementation.distribution.variance * squares)
 
 
-def test_a_window_of_n_ticks_moves_n_items_under_noise_of_their_own() -> None:
+def test_noise_of_items_scales_with_ticks_of_the_unit() -> None:
     unit = sg.WEvent(5)
     pure, zcdp = (PolynomialDecay(loss, exponent=1, horizon=50, unit=unit, pan_private=True) for loss in (PURE, HALF))
     assert pure.implementation.distribution.scale == 5
@@ -97,7 +97,7 @@ def test_a_window_of_n_ticks_moves_n_items_under_noise_of_their_own() -> None:
 
 
 @pytest.mark.parametrize("loss", [PURE, HALF], ids=repr)
-def test_a_pan_private_run_remembers_noisy_items_and_nothing_else(loss: Any) -> None:
+def test_pan_private_run_stores_only_noisy_items(loss: Any) -> None:
     claim = PolynomialDecay(loss, exponent=1, horizon=50, pan_private=True)
     run = claim.start(2)
     assert type(run.source) is EphemeralNoise
@@ -110,7 +110,7 @@ def test_a_pan_private_run_remembers_noisy_items_and_nothing_else(loss: Any) -> 
 
 
 def test_a_factored_run_is_more_accurate_than_noisy_items() -> None:
-    """rho = 1/2 for both: what the exact memory buys."""
+    """Both have rho = 1/2: the gain comes from exact memory."""
     for exponent, gain in [("1/10", 5.0), ("1/2", 1.5)]:
         settings = {"exponent": exponent, "horizon": 2**12}
         factored, items = (PolynomialDecay(HALF, pan_private=pan, **settings) for pan in (False, True))
@@ -120,7 +120,7 @@ def test_a_factored_run_is_more_accurate_than_noisy_items() -> None:
 @pytest.mark.parametrize(
     ("exponent", "horizon", "by_counts"), [("1/10", 1024, True), ("1/10", 40, False), (1, 1024, False)]
 )
-def test_the_pure_way_is_the_one_of_less_error(exponent: Any, horizon: int, by_counts: bool) -> None:
+def test_pure_implementation_is_the_one_with_less_error(exponent: Any, horizon: int, by_counts: bool) -> None:
     claim = PolynomialDecay(PURE, exponent=exponent, horizon=horizon)
     counts = WeightedCounts(PURE, exponent=exponent, horizon=horizon)
     items = PolynomialDecay(PURE, exponent=exponent, horizon=horizon, pan_private=True)
@@ -151,7 +151,7 @@ def test_one_draw_weighs_as_the_strategy_says() -> None:
         np.testing.assert_allclose(released, strategy.decode[:, draw], atol=1e-12)
 
 
-def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> None:
+def test_saved_run_continues_bit_for_bit_up_to_the_horizon() -> None:
     claim, values, noise = PolynomialDecay(PURE, exponent=0.5, horizon=90), stream(90, 2), InsecureNoise(9)
     run = claim.start(2, noise)
     run.feed(values[:31])
@@ -161,7 +161,7 @@ def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> No
         run.step([1, 1])
 
 
-def test_bad_exponents_are_refused_in_the_words_of_the_house() -> None:
+def test_invalid_exponents_are_refused() -> None:
     for wrong in (0, -1, "-1/2"):
         with pytest.raises(ValueError, match=f"exponent must be positive, got {wrong}"):
             PolynomialDecay(PURE, exponent=wrong, horizon=10)

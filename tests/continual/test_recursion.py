@@ -41,7 +41,7 @@ def correlated(encoder, z):
 
 
 def demanded(encoder, u):
-    """r_t for given u, straight from the module's definition, in Fractions where the engine has limbs."""
+    """Return r_t for given u by the module's definition, in Fractions."""
     values, demands = [Fraction(0)] * len(encoder.terms), []
     for u_t in u:
         floors = [v.__floor__() for v in values]
@@ -54,7 +54,7 @@ def demanded(encoder, u):
 
 
 def ideal(encoder, u):
-    """The demands without any rounding: (C - 1) u."""
+    """Return the demands without any rounding: (C - 1) u."""
     buffers, demands = [Fraction(0)] * len(encoder.terms), []
     for u_t in u:
         demands.append(sum(term.weight * b for term, b in zip(encoder.terms, buffers, strict=True)))
@@ -63,7 +63,7 @@ def ideal(encoder, u):
 
 
 def streams(ticks):
-    """Noise that is large, small, alternating, constant, and silent."""
+    """Yield noise that is large, small, alternating, constant, and silent."""
     generator = np.random.default_rng(7)
     yield generator.integers(-(2**43), 2**43, ticks).tolist()
     yield generator.integers(-2, 3, ticks).tolist()
@@ -73,14 +73,14 @@ def streams(ticks):
 
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
-def test_the_engine_does_what_its_definition_says(encoder):
+def test_engine_matches_its_definition_in_fractions(encoder):
     for z in streams(60):
         u = correlated(encoder, z)
         assert [a - b for a, b in zip(z, demanded(encoder, u), strict=True)] == u
 
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
-def test_rounding_errors_lie_in_an_interval_of_the_length_charged(encoder):
+def test_rounding_errors_lie_in_the_charged_interval(encoder):
     high = Fraction(1, 2) + sum(term.weight for term in encoder.terms)
     for z in streams(80):
         u = correlated(encoder, z)
@@ -90,7 +90,7 @@ def test_rounding_errors_lie_in_an_interval_of_the_length_charged(encoder):
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 @pytest.mark.parametrize("grid", [1, 2**10, 2**41])
-def test_two_worlds_with_the_same_releases_differ_by_no_more_noise_than_charged(encoder, grid):
+def test_noise_difference_of_neighbours_is_at_most_the_charge(encoder, grid):
     """The proof of privacy as a test: x moves at one tick, y stays, and the draws explain it."""
     ticks = 50
     norm = sqrt(encoder.norm_squared(1, ticks))
@@ -108,7 +108,7 @@ def test_two_worlds_with_the_same_releases_differ_by_no_more_noise_than_charged(
 
 
 def other_world(encoder, u, moves):
-    """The u and the draws that explain the same releases if each tick of the stream is moved by so much."""
+    """Return u and draws that give the same releases if the stream moves by `moves`."""
     other = [u_t - move for u_t, move in zip(u, moves, strict=True)]
     return other, [a + b for a, b in zip(other, demanded(encoder, other), strict=True)]
 
@@ -116,8 +116,8 @@ def other_world(encoder, u, moves):
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 @pytest.mark.parametrize("grid", [1, 2**41])
 @pytest.mark.parametrize("reach", [Sensitivity(2, 2, 2), Sensitivity(6, 14, 3)], ids=repr)
-def test_two_worlds_that_differ_in_several_numbers_differ_by_no_more_noise_than_charged(encoder, grid, reach):
-    """The same for a unit of two ticks that moves several groups at each, and never the same way twice."""
+def test_noise_difference_of_multi_group_neighbours_is_at_most_charge(encoder, grid, reach):
+    """The unit moves several groups at two ticks, by different amounts."""
     ticks, touched = 40, (3, 17)
     numbers = [(1, -1), (-1, 1)] if reach.coordinates == 2 else [(3, -2, 1), (1, 3, 2)]
     squares = 0.0
@@ -133,7 +133,7 @@ def test_two_worlds_that_differ_in_several_numbers_differ_by_no_more_noise_than_
     assert sqrt(squares) <= grid * norm + slack
 
 
-def test_a_twin_that_charges_the_rounding_of_one_coordinate_only_is_caught():
+def test_twin_that_charges_rounding_of_one_group_is_caught():
     """196 groups moved by 1: their draws differ by more than C and one group's rounding explain."""
     encoder, ticks, groups = bounded_encoder(4, 2**20), 200, 196
     generator, squares = np.random.default_rng(4), 0.0
@@ -146,7 +146,7 @@ def test_a_twin_that_charges_the_rounding_of_one_coordinate_only_is_caught():
     assert sqrt(squares) <= norm + one * sqrt(groups)
 
 
-def test_claims_charge_the_rounding_of_every_group_that_a_unit_may_move():
+def test_claims_charge_rounding_of_every_group_of_a_unit():
     def groups(bound, unit=Event()):
         claim = BufferedToeplitz(Zcdp(1), horizon=100, bound=bound, unit=unit)
         return float(claim.slack / rounding_width(claim.encoder)) ** 2 / 100
@@ -160,13 +160,13 @@ def test_claims_charge_the_rounding_of_every_group_that_a_unit_may_move():
     assert groups(100, User(3, 2)) == pytest.approx(2 * 3072)
 
 
-def test_the_mechanism_inside_epochs_charges_the_groups_of_the_unit_outside():
+def test_hybrid_inner_mechanism_charges_all_groups_of_the_unit():
     hybrid = Hybrid(Zcdp(1), bound=100, unit=User(3, 2))
     assert hybrid.counter(0, 64).tick_sensitivity.coordinates == 3072
 
 
 def test_a_twin_that_charges_no_rounding_is_caught():
-    """On a coarse grid the draws differ by more than the columns of C alone explain."""
+    """On a coarse grid the difference of draws exceeds the columns of C."""
     encoder, ticks = unbounded_encoder(2**48), 400
     generator, worst = np.random.default_rng(3), 0.0
     for _ in range(4):
@@ -178,7 +178,7 @@ def test_a_twin_that_charges_no_rounding_is_caught():
     assert worst <= sqrt(encoder.norm_squared(1, ticks)) + float(rounding_width(encoder)) * sqrt(ticks)
 
 
-def test_a_twin_that_does_not_round_its_demands_leaves_the_lattice():
+def test_twin_without_rounded_demands_leaves_the_lattice():
     """Without r_t on the grid, no draw explains the release in the other world: the supports differ."""
     encoder = bounded_encoder(4, 2**20)
     u = correlated(encoder, [2**30 + t for t in range(30)])
@@ -203,7 +203,7 @@ def test_many_groups_get_the_same_numbers_as_one(encoder):
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 def test_products_fit_64_bits_while_buffers_obey_their_bound(encoder):
-    """At the edge of the room NumPy's integers are still those of Python's, which never overflow."""
+    """At the capacity limit, NumPy integers still equal those of Python."""
     for sign in (1, -1):
         edge = sign * (2**MAX_BUFFER_BITS - 1)
         wide = NoiseBuffers(*(np.zeros((len(encoder.terms), MAX_NARROW_GROUPS + 1), np.int64) for _ in range(2)))
@@ -219,7 +219,7 @@ def test_products_fit_64_bits_while_buffers_obey_their_bound(encoder):
 
 @pytest.mark.parametrize("encoder", [*ENCODERS, ODD])
 @pytest.mark.parametrize("ticks", [1, 2, 5, 30])
-def test_norms_are_those_of_enumeration_rounded_up(encoder, ticks):
+def test_norms_match_enumeration_rounded_up(encoder, ticks):
     horizon = 30
     column = [Fraction(1)]
     column += [sum(t.weight * (1 - t.rate) ** k for t in encoder.terms) for k in range(horizon - 1)]
@@ -228,7 +228,7 @@ def test_norms_are_those_of_enumeration_rounded_up(encoder, ticks):
     assert 0 <= excess <= Fraction(1, 2**60)
 
 
-def test_no_set_of_ticks_moves_the_encoded_stream_more_than_the_first_ones():
+def test_first_ticks_move_the_encoded_stream_most():
     encoder, horizon = bounded_encoder(2, 16), 12
     column = encoder.coefficients(horizon)
     C = np.array([[column[i - j] if i >= j else 0.0 for j in range(horizon)] for i in range(horizon)])
@@ -268,7 +268,7 @@ def test_mean_errors_have_no_seam_between_series_and_formula():
     assert all(1 < b / a < 4.5 for a, b in pairwise(means))
 
 
-def test_every_row_of_the_tables_is_an_encoder_with_distinct_rates():
+def test_every_table_row_is_an_encoder_with_distinct_rates():
     for buffers in BUFFER_COUNTS:
         for scale in range(MAX_FITTED_TICKS.bit_length()):
             encoder = bounded_encoder(buffers, 2**scale)

@@ -10,7 +10,7 @@ from streamgauge.continual import Kary, RunFailedError
 from streamgauge.testing.noise import SilentNoise
 
 
-def test_threads_that_share_a_run_take_turns() -> None:
+def test_threads_step_a_shared_run_one_at_a_time() -> None:
     run = Kary(sg.Pure(1), horizon=4000).start(5, SilentNoise())
     with ThreadPoolExecutor(8) as pool:
         released = list(pool.map(lambda _: int(run.step(np.ones(5, int))[0]), range(4000)))

@@ -25,18 +25,18 @@ def stream(ticks: int, width: int = 1, seed: int = 0) -> np.ndarray:
 
 
 def charged(claim: SquareRoot, rows: np.ndarray) -> Fraction:
-    """What rho is lost if the measurements move by these whole numbers."""
+    """Return the rho that is lost if the measurements move by these integers."""
     moved = sum(int(v) ** 2 for v in rows)
     return Fraction(claim.bound**2 * moved) / (2 * claim.distribution.parameter)
 
 
 @pytest.mark.parametrize("k", [0, 1, 2, 100, 255, 256, 257, 1000, 5000])
-def test_coefficients_are_central_binomials_over_powers_of_four(k: int) -> None:
+def test_coefficients_are_central_binomials_divided_by_powers_of_four(k: int) -> None:
     assert square_root_coefficients(k + 1)[k] == pytest.approx(float(Fraction(comb(2 * k, k), 4**k)), rel=4e-15)
 
 
 @pytest.mark.parametrize(("log", "mean", "last"), [(10, 3.110, 3.273), (16, 4.434, 4.596), (20, 5.318, 5.479)])
-def test_the_error_is_that_of_the_table_to_a_thousandth(log: int, mean: float, last: float) -> None:
+def test_error_matches_the_table_to_a_thousandth(log: int, mean: float, last: float) -> None:
     claim = SquareRoot(HALF, horizon=2**log)
     assert claim.rmse() == pytest.approx(mean, rel=1e-3)
     assert claim.stddev(2**log) == pytest.approx(last, rel=1e-3)
@@ -52,7 +52,7 @@ def test_the_first_column_in_integers_costs_exactly_the_declared_loss(horizon: i
 
 
 def test_the_norm_of_unrounded_coefficients_would_charge_too_little() -> None:
-    """The broken twin that the exact integers are there for."""
+    """A broken twin: exact integers prevent this."""
     claim = SquareRoot(HALF, horizon=1000)
     ideal = sum(Fraction(float(r)) ** 2 for r in square_root_coefficients(1000)) * claim.factors.grid**2
     twin = DiscreteGaussian(ideal / (2 * HALF.rho))
@@ -61,7 +61,7 @@ def test_the_norm_of_unrounded_coefficients_would_charge_too_little() -> None:
 
 
 @pytest.mark.parametrize("unit", [sg.WEvent(5), sg.User(1, 5), sg.WEvent(40)], ids=repr)
-def test_a_unit_of_many_ticks_loses_most_at_the_first_and_exactly_what_is_declared(unit: Any) -> None:
+def test_unit_of_many_ticks_loses_claim_at_first_ticks(unit: Any) -> None:
     claim = SquareRoot(HALF, horizon=40, unit=unit)
     encoder = claim.factors.encoder
     columns = np.array([np.concatenate([np.zeros(j, np.int64), encoder[: 40 - j]]) for j in range(40)])
@@ -80,7 +80,7 @@ def test_a_native_unit_is_charged_far_less_than_a_group() -> None:
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 3000])
-def test_silent_noise_gives_the_count_up_to_the_deviation(horizon: int) -> None:
+def test_silent_noise_gives_count_up_to_deviation(horizon: int) -> None:
     claim, values = SquareRoot(HALF, horizon=horizon), stream(horizon, 2)
     released = claim.start(2, SilentNoise()).feed(values)
     sums = np.cumsum(values, axis=0)
@@ -121,7 +121,7 @@ def test_a_twin_that_measures_in_floats_is_caught() -> None:
     assert (read_state(exact).measurements[:900] != read_state(twin).measurements).any()
 
 
-def test_a_saved_run_goes_on_bit_for_bit_and_past_the_horizon_is_refused() -> None:
+def test_saved_run_continues_bit_for_bit_up_to_the_horizon() -> None:
     claim, values, noise = SquareRoot(HALF, horizon=150), stream(150, 2), InsecureNoise(9)
     run = claim.start(2, noise)
     run.feed(values[:70])
@@ -152,7 +152,7 @@ def test_an_impossible_promise_is_refused_with_the_reason() -> None:
         SquareRoot(HALF, horizon=0)
 
 
-def test_the_encoder_falls_even_where_the_root_does_not() -> None:
+def test_encoder_decreases_even_if_the_root_does_not() -> None:
     factors = Factors.from_root(np.array([1.0, 0.5, 0.5 + 1e-6, -1e-9]))
     assert factors.encoder.tolist() == [2**26, 2**25, 2**25, 0]
 
@@ -162,7 +162,7 @@ def test_sums_of_squares_are_exact() -> None:
     assert sum_of_squares(values) == sum(int(v) ** 2 for v in values)
 
 
-def test_many_weights_become_few_with_the_same_variance_and_no_smaller_moments() -> None:
+def test_merged_weights_preserve_variance_and_bound_moments() -> None:
     weights = np.arange(1.0, 5001) ** -0.7
     for law in (DiscreteLaplace(Fraction(3)), DiscreteGaussian(Fraction(50))):
         terms = build_noise_sum(weights, law).terms

@@ -32,7 +32,7 @@ def test_p_sums_tile_the_stream_at_every_tick(tree: Kary) -> None:
 
 
 @pytest.mark.parametrize("horizon", [*range(1, 40), 255, 256, 257])
-def test_no_item_enters_more_p_sums_than_claimed_and_some_item_enters_as_many(horizon: int) -> None:
+def test_claimed_memberships_equal_largest_number_of_p_sums(horizon: int) -> None:
     for tree in (
         Binary(PURE, horizon=horizon).implementation,
         TwoLevel(PURE, horizon=horizon),
@@ -45,7 +45,7 @@ def test_no_item_enters_more_p_sums_than_claimed_and_some_item_enters_as_many(ho
     assert np.abs(segments.strategy(horizon).measure).sum(axis=0).max() == segments.memberships
 
 
-def test_binary_counts_a_level_for_every_size_of_block_that_serves_more_than_the_last_tick() -> None:
+def test_binary_levels_exclude_blocks_used_only_at_last_tick() -> None:
     assert [Binary(PURE, horizon=T).levels for T in (1, 2, 3, 4, 5, 7, 8, 9, 2**20)] == [1, 1, 2, 2, 3, 3, 3, 4, 20]
     assert Binary(PURE, horizon=7).implementation.distribution == DiscreteLaplace(Fraction(3))
 
@@ -57,7 +57,7 @@ def test_the_best_shapes_are_those_of_the_published_search() -> None:
     assert [(tree.branching, tree.levels) for tree in trees] == [(13, 3), (21, 4), (19, 5)]
 
 
-def test_memory_meets_its_bar() -> None:
+def test_memory_meets_its_target() -> None:
     for tree in (SimpleII(PURE), *PLAIN, Binary(PURE, horizon=2**20, pan_private=True).implementation):
         assert tree.memory() <= tree.levels + 4
     for T in (2**10, 2**20):
@@ -65,14 +65,14 @@ def test_memory_meets_its_bar() -> None:
         assert tree.memory() <= (tree.branching + 2) * tree.levels
 
 
-def test_memory_is_what_a_state_really_holds() -> None:
+def test_declared_memory_equals_numbers_in_the_state() -> None:
     claim = Kary(PURE, horizon=1000)
     run = claim.start(50, SilentNoise())
     run.feed(np.ones((1000, 50), int))
     assert count_numbers(live_state(run)) == 50 * claim.memory() + claim.levels
 
 
-def test_a_subtractive_tree_gives_back_what_it_took() -> None:
+def test_subtractive_tree_signs_decode_the_prefix() -> None:
     tree = SubtractiveTree(PURE, horizon=1000, branching=5)
     strategy = tree.strategy(200)
     for t in range(1, 201):
@@ -123,7 +123,7 @@ def test_a_hybrid_restarts_at_the_ends_of_its_epochs() -> None:
         ),
     ],
 )
-def test_a_refusal_says_what_and_why(make: object, message: str) -> None:
+def test_refusal_message_states_setting_and_reason(make: object, message: str) -> None:
     with pytest.raises(ValueError, match="must be") as refusal:
         make()
     assert message in str(refusal.value)

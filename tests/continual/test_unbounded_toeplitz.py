@@ -22,7 +22,7 @@ def test_the_error_grows_with_the_logarithm_of_the_tick():
     assert all(error < 2.8 + 0.2135 * j for j, error in enumerate(errors))
 
 
-def test_a_run_remembers_18_numbers_a_group_and_fewer_for_shorter_streams():
+def test_memory_is_18_numbers_and_less_for_shorter_streams():
     assert UnboundedToeplitz(HALF).memory() == 18
     sizes = [UnboundedToeplitz(HALF, last_tick=2**k).memory() for k in range(0, 49, 4)]
     assert sizes == sorted(sizes)
@@ -34,20 +34,20 @@ def test_a_nearer_last_tick_costs_less():
     assert errors == sorted(errors)
 
 
-def test_the_norm_charged_is_that_of_enumeration():
+def test_charged_norm_matches_enumeration():
     claim = UnboundedToeplitz(HALF, last_tick=500)
     column = claim.strategy(500).measure[:, 0]
     assert float(claim.sensitivity) == pytest.approx(np.linalg.norm(column), rel=1e-12)
     assert UnboundedToeplitz(HALF, last_tick=500, unit=WEvent(3)).sensitivity <= 3 * claim.sensitivity
 
 
-def test_the_rounding_of_2_to_the_48_ticks_is_charged_and_small():
+def test_rounding_of_all_ticks_is_charged_and_small():
     claim = UnboundedToeplitz(HALF)
     assert 2**24 < claim.slack < claim.sensitivity * 2**claim.grid_bits / 10**5
     assert claim.overflow < -256
 
 
-def test_a_large_bound_is_charged_for_the_groups_that_an_event_may_be_in():
+def test_large_bound_is_charged_for_all_possible_groups():
     one, many, most = (UnboundedToeplitz(HALF, bound=bound) for bound in (1, 32, 10**6))
     assert many.slack == 32 * one.slack == most.slack
     assert most.slack < most.sensitivity * 2**most.grid_bits / 1000
@@ -94,6 +94,6 @@ def test_past_the_last_tick_a_run_refuses():
         ({"last_tick": 2**48 + 1}, r"last_tick must be at most 2\*\*48"),
     ],
 )
-def test_bad_settings_are_refused_in_the_words_of_the_house(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         UnboundedToeplitz(**{"loss": HALF, **settings})

@@ -110,7 +110,7 @@ def test_no_set_of_ticks_overlaps_blocks_more_than_is_charged(window: int, branc
 
 
 @pytest.mark.parametrize("log", [1, 2, 3, 6])
-def test_two_branches_are_the_tree_of_the_paper_without_its_root(log: int) -> None:
+def test_binary_window_tree_matches_the_paper_without_root(log: int) -> None:
     window = 2**log
     claim = WindowSum(PURE, window=window, branching=2)
     assert claim.levels == log
@@ -151,7 +151,7 @@ def test_a_twin_that_is_off_by_one_is_caught() -> None:
     assert (np.array([run.step(row) for row in values]) != windows(values, 9)).any()
 
 
-def test_announced_intrusions_are_counted_in_the_error_of_the_windows_that_hold_them() -> None:
+def test_announced_intrusions_increase_error_of_windows_that_contain_them() -> None:
     width, ticks = 4000, 30
     claim = WindowSum(PURE, window=9, branching=3, pan_private=True)
     run = claim.start(width, InsecureNoise(2))
@@ -165,7 +165,7 @@ def test_announced_intrusions_are_counted_in_the_error_of_the_windows_that_hold_
     assert run.intrusions == 2
 
 
-def test_what_is_handed_over_has_noise_before_and_the_run_has_more_after() -> None:
+def test_intrusion_adds_noise_before_copy_and_after_it() -> None:
     claim = WindowSum(PURE, window=9, branching=3, pan_private=True)
     run = claim.start(500, InsecureNoise(7))
     run.feed(np.ones((4, 500), int))
@@ -179,7 +179,7 @@ def test_what_is_handed_over_has_noise_before_and_the_run_has_more_after() -> No
     np.testing.assert_array_equal(read_state(loaded).intrusions, [4])
 
 
-def test_a_pan_private_register_never_rests_without_noise() -> None:
+def test_pan_private_register_always_has_noise() -> None:
     claim = WindowSum(PURE, window=9, branching=3, pan_private=True)
     for tick in (0, 3, 4, 9):
         run = claim.start(1, CountedNoise(ones := Ones()))
@@ -196,7 +196,7 @@ class Ones:
     gaussian = laplace
 
 
-def test_a_run_goes_on_for_ever_and_saves_bit_for_bit() -> None:
+def test_run_without_horizon_continues_and_saves_bit_for_bit() -> None:
     claim, noise = WindowSum(HALF, window=24), InsecureNoise(1)
     assert claim.horizon is None
     run = claim.start(2, noise)
@@ -215,7 +215,7 @@ def test_sums_wrap_around_without_harm() -> None:
     assert (released[4:] == np.int64(5 * 2**62 - 2**64)).all()
 
 
-def test_bad_settings_are_refused_in_the_words_of_the_house() -> None:
+def test_invalid_settings_are_refused() -> None:
     for name, wrong, least in [("window", 0, 1), ("window", 2.5, 1), ("branching", 1, 2), ("levels", -1, 1)]:
         settings = {"window": 8, name: wrong}
         with pytest.raises(ValueError, match=f"{name} must be a whole number of at least {least}, got {wrong}"):
@@ -225,7 +225,7 @@ def test_bad_settings_are_refused_in_the_words_of_the_house() -> None:
     assert WindowSum(PURE, window=64) == WindowSum(PURE, window=64, branching=8, levels=2)
 
 
-def test_memory_is_what_the_claim_says() -> None:
+def test_memory_is_near_the_window_length() -> None:
     for window in (1, 5, 64, 1000):
         claim = WindowSum(PURE, window=window)
         assert claim.memory() < window + 3 * claim.tiling.span + 2 * claim.levels

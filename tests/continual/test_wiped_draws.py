@@ -1,4 +1,4 @@
-"""Where ticks are open, draws are overwritten: beside a register, one that it has shows what came since."""
+"""Draws of open ticks are overwritten: together with the register, a draw would reveal data."""
 
 from fractions import Fraction
 from typing import Any
@@ -13,7 +13,7 @@ from streamgauge.memory import WipedArrays
 from streamgauge.noise import EphemeralNoise, Ints
 from tests.support.saved_states import live_state
 
-SMALL = sg.Pure(Fraction(1, 1000))  # so that five draws that are all 0 never come
+SMALL = sg.Pure(Fraction(1, 1000))  # so that five draws are never all 0
 OPEN: dict[str, Any] = {"pan_private": True, "open_ticks": True}
 CLAIMS = [
     Kary(SMALL, horizon=9, branching=3, **OPEN),
@@ -24,7 +24,7 @@ every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(cl
 
 
 class Overheard(EphemeralNoise):
-    """Holds on to whatever it handed out."""
+    """Noise that records all its draws."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Overheard(EphemeralNoise):
 
 
 def left_by(claim: Any) -> list[Ints]:
-    """The draws that are left of a run that did all that runs do."""
+    """Return the draws that remain after a run used every operation."""
     noise = Overheard()
     run: Run[Any, Any] = claim.start(5, noise)
     run.add_partial(range(5))
@@ -53,18 +53,18 @@ def left_by(claim: Any) -> list[Ints]:
 
 
 @every_claim
-def test_nothing_is_left_of_a_draw_once_it_is_in_a_register(claim: Any) -> None:
+def test_draws_are_overwritten_after_use(claim: Any) -> None:
     assert left_by(claim) == []
 
 
 @every_claim
-def test_draws_that_are_let_go_as_they_are_would_be_found(claim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_draws_that_are_not_overwritten_are_found(claim: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(WipedArrays, "__exit__", lambda *given: None)
     assert len(left_by(claim)) >= 9
 
 
 @every_claim
-def test_a_run_that_is_forgotten_holds_nothing_and_goes_on_no_more(claim: Any) -> None:
+def test_wiped_run_is_empty_and_cannot_continue(claim: Any) -> None:
     run = claim.start(5)
     state = live_state(run)
     released = run.step(range(5)).copy()
@@ -93,7 +93,7 @@ def arrays_of(state: Any) -> list[Ints]:
     return [each for name in state.__slots__ if isinstance(each := getattr(state, name), np.ndarray)]
 
 
-def test_whatever_a_state_is_made_of_is_forgotten() -> None:
+def test_wiping_a_state_clears_its_nested_arrays() -> None:
     run = TwoLevel(sg.Pure(1), horizon=9).start(5)
     inner = live_state(run)
     wipe_state({"no": "state"})

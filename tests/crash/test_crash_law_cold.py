@@ -22,13 +22,13 @@ def command(run, main=MAIN):
 
 
 def at_work(run, process):
-    """Whether it holds the lock by now."""
+    """Return True if the process holds the lock."""
     lock = run.folder / "c.streamgauge" / "lock"
     return lock.exists() and lock.read_text().strip() == str(process.pid)
 
 
 def killed(run, instant):
-    """Starts it and kills it so long after it began its work; tells whether it had not ended by then."""
+    """Start the command and kill it `instant` seconds after it began work; return True if the kill ended it."""
     with command(run) as process:
         while process.poll() is None and not at_work(run, process):
             time.sleep(0.01)
@@ -50,14 +50,14 @@ def ended(run):
 @pytest.mark.parametrize("times", [2, 5])
 def test_the_command_itself_may_be_killed_at_any_instant(times):
     chance, kills = random.Random(10), 0
-    while kills < times:  # if one run is over too soon, another one
+    while kills < times:  # if one run ends too soon, start another
         with Watched("cold") as run:
             while kills < times and killed(run, chance.random() * LONGEST):
                 kills += 1
             ended(run)
 
 
-def test_the_command_says_in_one_line_that_the_disk_is_full_and_goes_on_when_it_is_not():
+def test_command_on_full_disk_fails_in_one_line_then_continues():
     with Watched("brief", noisy=True) as run:
         with command(run, LIMITED.format(30_000)) as process:
             out, err = process.communicate()

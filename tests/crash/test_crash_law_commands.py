@@ -1,6 +1,6 @@
-"""The crash law on commands: a run that is killed inside one continues with what was committed.
+"""The crash law on commands: a run that is killed inside one continues from its last commit.
 
-Each of the three commands is killed at every step of its commit, in a pan-private run over posted events. Batch and
+Each of the three commands is killed at every step of its commit, in a pan-private run on posted events. Batch and
 streaming files are killed in tests/runtime/test_adhoc_releases.py.
 """
 

@@ -1,4 +1,4 @@
-"""The crash law where the disk is full or nothing may be written: one clear line, and nothing is lost."""
+"""The crash law on full or read-only disks: a run fails with one clear line and loses nothing."""
 
 import os
 import re
@@ -15,7 +15,7 @@ SINK_FAILED = "SinkAccessError: sink {} could not be used: [A-Z][a-z ]+"
 
 
 def fails(run, complaint, **order):
-    """A start that ends with one line, and changes nothing of what readers have seen."""
+    """Start a run that must end with one line, and change nothing that readers have read."""
     end = run.child(**order)
     assert end.code == 1
     assert re.fullmatch(complaint, end.error), end.error
@@ -29,7 +29,7 @@ def goes_on(run):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("kind", ["batch", "followed"])
-def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is(kind):
+def test_run_without_space_for_store_fails_then_continues_with_space(kind):
     with Watched(kind) as run:
         for room in (0, 4096, 20_000, 600_000):
             fails(run, UNWRITABLE, room=room)
@@ -37,7 +37,7 @@ def test_where_the_store_has_no_room_a_run_ends_with_a_line_and_goes_on_when_the
         goes_on(run)
 
 
-def test_where_a_sink_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_is():
+def test_run_without_space_for_sink_fails_then_continues_with_space():
     with Watched("batch") as run:
         for room, sink in ((0, "out.jsonl"), (1000, "out.jsonl"), (2400, "out.parquet"), (5000, "out.jsonl")):
             fails(run, SINK_FAILED.format(sink), room_in_sinks=room)
@@ -46,7 +46,7 @@ def test_where_a_sink_has_no_room_a_run_ends_with_a_line_and_goes_on_when_there_
 
 @pytest.fixture
 def half():
-    """A run of which half is done, and that belongs to somebody to whom modes of files apply."""
+    """A half-finished run, owned by a user to whom file modes apply."""
     with Watched("batch", unprivileged=True) as run:
         if os.getuid() == 0:
             for path in (run.folder.parent, run.folder, *run.folder.rglob("*")):
@@ -67,13 +67,13 @@ def read_only(path):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", ["", "store.db", "store.keys", "lock"])
-def test_a_store_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_it_may(half, name):
+def test_run_with_read_only_store_fails_then_continues_when_writable(half, name):
     with read_only(half.folder / "c.streamgauge" / name):
         fails(half, UNWRITABLE)
     goes_on(half)
 
 
-def test_a_key_with_which_nothing_may_be_written_is_refused_in_a_line_before_anything_is_done(half):
+def test_unwritable_rollback_guard_is_refused_before_any_commit(half):
     with read_only(half.folder):
         fails(half, "StoreUnwritableError: rollback guard must be writable, got .* at .*c.key.guard: .*")
         assert set(half.deaths[-1].steps) <= {"store_settled"}
@@ -81,14 +81,14 @@ def test_a_key_with_which_nothing_may_be_written_is_refused_in_a_line_before_any
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.parquet"])
-def test_a_sink_that_may_not_be_written_is_refused_in_a_line_and_goes_on_when_it_may(half, name):
+def test_run_with_read_only_sink_fails_then_continues_when_writable(half, name):
     with read_only(half.folder / name):
         fails(half, SINK_FAILED.format(name))
         fails(half, SINK_FAILED.format(name))
     goes_on(half)
 
 
-def test_where_no_store_can_be_made_a_run_is_refused_in_a_line(half):
+def test_store_that_cannot_be_created_fails_run_in_one_line(half):
     shutil.rmtree(half.folder / "c.streamgauge")
     with read_only(half.folder):
         fails(half, UNWRITABLE)

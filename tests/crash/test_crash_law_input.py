@@ -1,7 +1,7 @@
 """The crash law on standard input, which cannot be read again.
 
-Finished: nothing leaves before its end, and a restart gets the same bytes again.
-Live: what was committed stays, what was in hand is lost, and nothing is counted twice.
+Batch: nothing is published before its end, and a restart reads the same bytes again.
+Live: committed records stay, uncommitted records are lost, and none is counted twice.
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ IN_HAND = ("block_read", "releases_packed", "commit_begun", "rows_written", "slo
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("how", ["kill", "fault"])
-def test_a_finished_input_that_is_piped_again_after_every_death_is_one_run(how):
+def test_batch_input_piped_again_after_every_crash_is_one_run(how):
     with Watched("input") as run:
         for step in unbroken("input").first:
             run.child(at=[step, 1, how])
@@ -25,7 +25,7 @@ def test_a_finished_input_that_is_piped_again_after_every_death_is_one_run(how):
         run.silent()
 
 
-def test_of_a_live_input_nothing_is_lost_but_what_was_in_hand():
+def test_live_input_loses_only_uncommitted_records():
     with Watched("live input") as run:
         lost = set()
         for step in unbroken("live input").often:
@@ -42,7 +42,7 @@ def came(run):
 
 
 def counted(run):
-    """Events by tick and group, as they were published without noise."""
+    """Return the published event counts by tick and group, which have no noise."""
     return {
         (tick, where): said[0]
         for (name, tick, where, measure), said in run.published("out.jsonl")

@@ -1,6 +1,6 @@
-"""The crash law on standard output, which cannot be taken back: whole lines, at least once, one value.
+"""The crash law on standard output, which cannot be truncated: whole lines, at least once, one value.
 
-After a death between printing and marking, the lines of one commit come again, equal to the first.
+After a crash between printing and saving the position, the lines of one commit are printed again, unchanged.
 """
 
 from collections import Counter
@@ -8,7 +8,7 @@ from collections import Counter
 from tests.support.crash_readers import Watched
 
 
-def test_what_was_printed_and_not_marked_is_printed_again_and_is_the_same():
+def test_lines_printed_before_crash_are_printed_again_unchanged():
     with Watched("printed", noisy=True) as run:
         for step in ("store_committed", "sink_written", "sink_position_saved"):
             assert run.child(at=[step, 2, "kill"]).killed

@@ -6,12 +6,12 @@ import pytest
 
 from tests.support.crash_readers import Watched
 
-STEPS = 30  # about two commits and what belongs to them
-LONGEST = 0.05  # seconds, about what the longest step takes
+STEPS = 30  # about two commits with all their steps
+LONGEST = 0.05  # seconds, about the duration of the longest step
 
 
 def killed_at_random(run, kills, chance, down=0):
-    """Starts a run again and again and kills it at some instant after some step, and before the next."""
+    """Start a run repeatedly and kill it at a random instant after a random step, before the next step."""
     for _ in range(kills):
         after = max(0, chance.randrange(-STEPS // 8, STEPS))
         run.child(after=after, wait=chance.random() ** 4 * LONGEST, down=chance.randrange(down + 1))
@@ -28,7 +28,7 @@ def is_one_run(kind, kills, noisy, down, seed):
     with Watched(kind, noisy=noisy) as run:
         killed_at_random(run, kills, chance, down)
         run.finish()
-        for _ in range(5):  # and while it looks whether there is anything left
+        for _ in range(5):  # also while it checks for remaining work
             run.child(after=1, wait=chance.random() * LONGEST)
         run.finish()
         run.whole()
@@ -38,7 +38,7 @@ def is_one_run(kind, kills, noisy, down, seed):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("kind", "kills", "noisy", "down"), KINDS)
-def test_however_often_a_run_is_killed_each_value_is_published_once_and_never_another(kind, kills, noisy, down):
+def test_run_killed_at_random_publishes_each_value_once(kind, kills, noisy, down):
     is_one_run(kind, kills, noisy, down, 4)
 
 
@@ -46,9 +46,9 @@ def test_however_often_a_run_is_killed_each_value_is_published_once_and_never_an
 @pytest.mark.parametrize(
     ("kind", "kills", "noisy", "down", "seed"), [(*kind, 100 + seed) for kind in KINDS for seed in SEEDS[kind[0]]]
 )
-def test_of_a_thousand_kills_none_shows_two_values_or_loses_one(kind, kills, noisy, down, seed):
+def test_thousand_random_kills_neither_change_nor_lose_values(kind, kills, noisy, down, seed):
     is_one_run(kind, kills, noisy, down, seed)
 
 
-def test_they_are_a_thousand():
+def test_slow_test_has_one_thousand_kills():
     assert sum(kills * len(SEEDS[kind]) for kind, kills, _, _ in KINDS) == 1000

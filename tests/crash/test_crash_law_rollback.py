@@ -1,7 +1,7 @@
-"""A store that is put back as it was earlier would draw again for ticks that were published: it is refused.
+"""A rolled-back store would draw noise again for published ticks, so a run refuses it.
 
-The traces that tell are the rollback guard beside the key, and the sinks. Whoever goes on nevertheless says so, and
-pays for what is drawn twice.
+The rollback guard next to the key and the sinks show the rollback. A curator who continues with the old store must
+accept the rollback explicitly, and pays for every tick that is drawn twice.
 """
 
 import json
@@ -14,13 +14,13 @@ from streamgauge.runtime.published import read_ledger_log
 from tests.support.crash_readers import Watched, unbroken
 from tests.support.crash_streams import KINDS
 
-OLD, NEW = 4, 9  # the last ticks of the copy, and of the store that it took the place of
+OLD, NEW = 4, 9  # the last ticks of the copy, and of the store that it replaced
 REFUSED = f"RollbackError: store must know all that was published, got {OLD} as the last tick in "
 
 
 @pytest.fixture(params=["brief", "brief live"])
 def run(request):
-    """A store was copied after tick OLD, ran on to tick NEW, and lies there as it was copied."""
+    """A run that reached tick NEW, and then had its store replaced by a copy from tick OLD."""
     with Watched(request.param, noisy=True) as run:
         run.child(at=["sink_position_saved", OLD, "kill"])
         for name in ("c.streamgauge", *run.sinks):
@@ -52,12 +52,12 @@ def refused(run):
 
 
 @pytest.mark.one_of_each
-def test_an_old_store_is_refused_by_the_guard_even_with_an_old_sink(run):
+def test_guard_refuses_old_store_even_with_old_sink(run):
     put_back(run, "out.jsonl")
     refused(run)
 
 
-def test_the_guard_knows_what_a_start_publishes_of_an_earlier_one():
+def test_guard_knows_commits_that_are_published_after_restart():
     with Watched("brief", noisy=True) as run:
         run.child(at=["sink_position_saved", OLD, "kill"])
         for name in ("c.streamgauge", "out.jsonl"):
@@ -71,13 +71,13 @@ def test_the_guard_knows_what_a_start_publishes_of_an_earlier_one():
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("run", ["brief", "brief live", "brief parquet"], indirect=True)
-def test_an_old_store_is_refused_by_a_sink_even_without_a_guard(run):
+def test_sink_refuses_old_store_even_without_guard(run):
     (run.folder / "c.key.guard").unlink()
     refused(run)
 
 
 @pytest.mark.one_of_each
-def test_where_nothing_tells_an_old_store_is_accepted_for_the_newest_if_the_curator_says_so(run):
+def test_undetectable_old_store_is_accepted_with_trust_store_option(run):
     (run.folder / "c.key.guard").unlink()
     put_back(run, "out.jsonl")
     run.forget()
@@ -89,7 +89,7 @@ def test_where_nothing_tells_an_old_store_is_accepted_for_the_newest_if_the_cura
 
 @pytest.mark.one_of_each("step")
 @pytest.mark.parametrize("step", ["store_committed", "noise_drawn", "sink_written"])
-def test_who_goes_on_with_an_old_store_pays_once_for_what_is_drawn_twice(run, step):
+def test_accepted_rollback_charges_once_for_ticks_drawn_twice(run, step):
     refused(run)
     lost = traces(run)
     goes_on(run, at=[step, 1, "kill"])
@@ -101,20 +101,20 @@ def test_who_goes_on_with_an_old_store_pays_once_for_what_is_drawn_twice(run, st
 
 
 @pytest.mark.one_of_each
-def test_a_payment_that_was_not_committed_is_requested_for_again(run):
+def test_rollback_stays_refused_until_its_charge_is_committed(run):
     goes_on(run, at=["slot_written", 1, "kill"])
     refused(run)
     assert run.ledger() == unbroken(run.kind).ledger
 
 
 def goes_on(run, **order):
-    """With the switch that a curator has to say aloud."""
+    """Start the run with `accept_rollback`, which a curator must set explicitly."""
     run.forget()
     run.child(options={"accept_rollback": True}, **order)
 
 
 def traces(run):
-    """What the rollback guard tells, which is what the sink tells, too."""
+    """Return the traces of the rollback guard, which are those of the sink too."""
     (texts,) = json.loads((run.folder / "c.key.guard").read_text()).values()
     assert texts["tick"] == NEW
     return [[texts["tick"], texts["chain"]]]
@@ -127,13 +127,13 @@ def charged_again(lost):
 
 
 def losses(run):
-    """What one event, or user, may lose who is in a tick that was drawn twice, or in a later one."""
+    """Return the loss of a unit in a tick that was drawn twice, and of a unit in a later tick."""
     ledger = read_ledger_log(KINDS[run.kind].pipeline(run.folder).file).ledger
     return ledger.spent_loss(1, NEW), ledger.spent_loss(NEW + 1, KINDS[run.kind].ticks)
 
 
 @pytest.mark.slow
-def test_a_release_that_the_old_store_does_not_know_is_paid_for_twice_too():
+def test_release_unknown_to_old_store_is_charged_after_rollback():
     with Watched("brief", noisy=True) as run:
         run.child(at=["sink_position_saved", OLD, "kill"])
         copy(run.folder / "c.streamgauge", run.folder / "c.streamgauge.old")
@@ -147,7 +147,7 @@ def test_a_release_that_the_old_store_does_not_know_is_paid_for_twice_too():
 
 
 @pytest.mark.slow
-def test_a_second_run_is_refused_while_the_first_is_at_work_and_harms_nothing():
+def test_second_concurrent_run_is_refused_and_harms_nothing():
     with Watched("batch", noisy=True) as run:
         for after in (2, 20, 40):
             end = run.child(after=after, wait=0, beside=True)

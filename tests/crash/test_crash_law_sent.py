@@ -1,7 +1,7 @@
-"""The crash law on events that are sent to the server: acknowledged, counted; sent again, counted once.
+"""The crash law on events sent to the server: acknowledged events are counted, and repeated ones only once.
 
-A sender goes on where a server is killed: it sends again what was not acknowledged, and some that was. Each
-death is between two steps of a commit, or between a commit and its acknowledgement.
+After each crash the sender sends its unacknowledged batches again, and some acknowledged ones. Each crash is
+between two steps of a commit, or between a commit and its acknowledgement.
 """
 
 import pytest
@@ -26,7 +26,7 @@ def deaths(run: Watched, steps: tuple[str, ...], time: int = 2) -> None:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("kind", ["sent", "sent users"])
-def test_batches_that_are_sent_until_they_are_acknowledged_are_counted_once_whatever_is_killed(kind):
+def test_sent_batches_are_counted_once_despite_crashes_at_every_step(kind):
     with Watched(kind) as run:
         for step in unbroken(kind).first:
             assert run.child(at=[step, 1, "kill"]).killed
@@ -34,11 +34,11 @@ def test_batches_that_are_sent_until_they_are_acknowledged_are_counted_once_what
 
 
 @pytest.mark.parametrize(("twin", "step"), CAUGHT)
-def test_a_twin_that_acknowledges_or_forgets_at_the_wrong_moment_is_caught(twin, step):
+def test_twin_that_acknowledges_or_forgets_too_soon_is_caught(twin, step):
     with Watched("sent", twin=twin) as run, pytest.raises(AssertionError, match="series must be that of"):
         deaths(run, (step,) * 4, time=4)
 
 
-def test_what_is_no_such_twin_is_not_caught():
+def test_correct_server_passes_same_crashes():
     with Watched("sent") as run:
         deaths(run, ("block_read", "store_committed") * 2, time=4)

@@ -1,6 +1,6 @@
-"""The crash law, at every step between reading and publishing: a run that dies there goes on as one run.
+"""The crash law at every step between reading and publishing: a run that dies there continues as one run.
 
-The names of the steps are those of an unbroken run, so that a new one is tried without a word here.
+The step names come from an unbroken run, so new steps are tested automatically.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""Broken twins of the publisher: what the crash law is there to catch, and that it does."""
+"""Broken twins of the publisher, which the crash law must catch."""
 
 import pytest
 
@@ -21,7 +21,7 @@ CAUGHT = [
 
 
 def law(twin, kind, step, *, noisy):
-    """A run dies three times at a step and must be whole then, as it is without a twin."""
+    """Kill a run three times at a step, finish it, and check the crash law."""
     with Watched(kind, noisy=noisy, twin=twin) as run:
         for time in (3, 4, 5):
             run.child(at=[step, time, "kill"])
@@ -32,11 +32,11 @@ def law(twin, kind, step, *, noisy):
 
 
 @pytest.mark.parametrize(("twin", "kind", "step", "caught"), CAUGHT)
-def test_a_twin_that_publishes_draws_or_forgets_at_the_wrong_moment_is_caught(twin, kind, step, caught):
+def test_twin_that_publishes_draws_or_forgets_wrongly_is_caught(twin, kind, step, caught):
     with pytest.raises(AssertionError, match=caught):
         law(twin, kind, step, noisy=kind == "brief")
 
 
 @pytest.mark.parametrize(("kind", "noisy"), [("brief", True), ("brief live", False)])
-def test_what_is_no_twin_is_not_caught(kind, noisy):
+def test_correct_publisher_passes_same_crashes(kind, noisy):
     law(None, kind, "commit_begun", noisy=noisy)

@@ -1,4 +1,4 @@
-"""The crash law where a sink is given more releases than it had: what it missed comes into it, once."""
+"""The crash law for a sink that gets more releases than before: each missed value is written to it once."""
 
 import shutil
 
@@ -19,7 +19,7 @@ DEATHS = [
 
 @pytest.fixture(params=[5, None], ids=["after five ticks", "after all"])
 def widened(request):
-    """A run whose sinks had one release each, and are to have both from now on."""
+    """A run whose sinks had one release each, and get both from now on."""
     with Watched("brief narrow", noisy=True) as watched:
         if request.param:
             watched.child(at=["sink_position_saved", 2 * request.param, "kill"])
@@ -31,7 +31,7 @@ def widened(request):
 
 
 @pytest.mark.one_of_each
-def test_what_a_sink_missed_comes_into_it_once_however_often_the_run_dies(widened):
+def test_widened_sink_gets_missed_values_once_despite_crashes(widened):
     for step, time in DEATHS:
         assert widened.child(at=[step, time, "kill"]).killed
     widened.finish()
@@ -42,7 +42,7 @@ def test_what_a_sink_missed_comes_into_it_once_however_often_the_run_dies(widene
 
 
 @pytest.mark.one_of_each
-def test_a_sink_that_is_narrowed_and_widened_again_has_each_value_once(widened):
+def test_sink_narrowed_and_widened_again_has_each_value_once(widened):
     widened.child(at=["sink_position_saved", 3, "kill"])
     for kind in ("brief narrow", "brief wide", "brief narrow", "brief wide"):
         widened.kind = kind
@@ -51,8 +51,8 @@ def test_a_sink_that_is_narrowed_and_widened_again_has_each_value_once(widened):
     widened.whole()
 
 
-def test_a_sink_that_is_behind_for_one_release_still_tells_of_the_newest_tick():
-    """It died while a release was added tick by tick, and the store is put back as it was at tick 7."""
+def test_sink_that_misses_ticks_of_one_release_detects_rollback():
+    """The run dies while it adds a release tick by tick; then the store is rolled back to tick 7."""
     with Watched("brief narrow", noisy=True) as watched:
         watched.child(at=["sink_position_saved", 14, "kill"])
         shutil.copytree(watched.folder / "c.streamgauge", watched.folder / "old")
@@ -65,7 +65,7 @@ def test_a_sink_that_is_behind_for_one_release_still_tells_of_the_newest_tick():
         assert watched.child().error.startswith("RollbackError: store must know all that was published, got 7 ")
 
 
-def test_a_twin_that_knows_one_commit_for_all_releases_is_caught(monkeypatch, tmp_path):
+def test_twin_with_one_cursor_for_all_releases_is_caught(monkeypatch, tmp_path):
     write(tmp_path, one_a_second())
     both = ({"name": "one", "sql": COUNTS}, {"name": "two", "sql": COUNTS})
 
@@ -84,7 +84,7 @@ def test_a_twin_that_knows_one_commit_for_all_releases_is_caught(monkeypatch, tm
     assert published("twin") == {"one"}
 
 
-def test_stamps_never_go_back_where_older_ticks_come_later(tmp_path):
+def test_stamps_never_decrease_although_older_ticks_come_later(tmp_path):
     write(tmp_path, one_a_second())
     both = ({"name": "one", "sql": COUNTS}, {"name": "two", "sql": COUNTS})
     run(pipeline(tmp_path, tables(*both, sinks=[{"to": "out.jsonl", "releases": ["one"]}])), max_batch_ticks=1)

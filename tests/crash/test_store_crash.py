@@ -1,4 +1,4 @@
-"""The crash law of the store: wherever a commit dies, what is found is the state before it or after it."""
+"""The crash law of the store: after a crash at any step it has the state before or after the commit."""
 
 import os
 import random
@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 
 def commit(store, tick):
-    """One tick: its release, its state, small and large, and a part that lives for one tick."""
+    """Commit one tick with releases, small and large state parts, and a part that lives for one tick."""
     store.commit(
         tick=tick,
         released=[("a", tick, b"%d" % tick), ("b", tick, b"%d" % -tick)],
@@ -41,7 +41,7 @@ def commit(store, tick):
 
 
 def consistent(store):
-    """The tick that all of a store agrees on."""
+    """Check that all of a store belongs to one tick, and return it."""
     tick = store.tick
     assert list(store.releases("a")) == [(t, b"%d" % t) for t in range(1, tick + 1)]
     assert list(store.releases("b")) == [(t, b"%d" % -t) for t in range(1, tick + 1)]
@@ -71,7 +71,7 @@ AFTER = {"commit_begun": 3, "rows_written": 3, "slot_written": 3, "transaction_c
 
 
 @pytest.mark.parametrize("step", COMMIT_STEPS)
-def test_a_commit_that_is_killed_at_a_step_is_whole_or_not_there(three, key, step):
+def test_commit_killed_at_any_step_is_whole_or_absent(three, key, step):
     def act():
         commit(Store.open_writer(three, key, create=False, steps=killed_at(step)), 4)
 
@@ -83,7 +83,7 @@ def test_a_commit_that_is_killed_at_a_step_is_whole_or_not_there(three, key, ste
 
 
 @pytest.mark.parametrize("step", COMMIT_STEPS)
-def test_a_commit_that_fails_at_a_step_leaves_a_store_that_goes_on_or_asks_to_be_opened_again(three, key, step):
+def test_store_with_failed_commit_continues_or_requires_reopening(three, key, step):
     store = Store.open_writer(three, key, create=False, steps=raised_at(step))
     with pytest.raises(Fault):
         commit(store, 4)
@@ -110,7 +110,7 @@ def test_an_opening_that_is_killed_changes_nothing(three, key, step):
 
 @pytest.mark.parametrize("step", founding.CREATE_STEPS)
 @pytest.mark.parametrize("end", [killed_at, raised_at])
-def test_a_store_that_dies_while_it_is_made_is_made_again(folder, key, step, end):
+def test_store_killed_during_creation_is_created_again(folder, key, step, end):
     assert forked(lambda: Store.open_writer(folder, key, create=True, steps=end(step))) != 0
     with Store.open_writer(folder, key, create=True) as store:
         commit(store, 1)
@@ -118,7 +118,7 @@ def test_a_store_that_dies_while_it_is_made_is_made_again(folder, key, step, end
 
 
 @pytest.mark.parametrize("waits", [True, False], ids=["committing", "opening"])
-def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_was_reported(folder, key, waits):
+def test_store_killed_at_random_instants_loses_no_reported_commit(folder, key, waits):
     chance = random.Random(7)
     Store.open_writer(folder, key, create=True).close()
     tick, kills, longest = 0, 0, 0.015  # seconds, or as long as a commit takes
@@ -131,7 +131,7 @@ def test_killed_at_random_instants_a_store_always_opens_and_loses_nothing_that_w
 
 
 def killed_run(folder, key, waits, instant):
-    """Commits without end and is killed; returns the last tick of which it told that it was committed."""
+    """Commit in a child process until it is killed; return the last tick that it reported as committed."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -154,7 +154,7 @@ def killed_run(folder, key, waits, instant):
 
 
 def snapshots(folder, key, to, steps):
-    """Copies of the folder as it is on the disk at steps of a commit of tick 4."""
+    """Copy the folder at the given steps of a commit of tick 4."""
 
     def copy(step):
         if step in steps:
@@ -167,7 +167,7 @@ def snapshots(folder, key, to, steps):
 
 
 @pytest.mark.parametrize("length", [0, 1, 7, 8, 50, SLOT_STRUCT.size - 1, SLOT_STRUCT.size])
-def test_a_slot_that_is_torn_while_it_is_written_harms_nothing(three, key, tmp_path, length):
+def test_torn_slot_write_leaves_state_before_commit(three, key, tmp_path, length):
     snapshots(three, key, tmp_path, ["rows_written", "slot_written"])
     torn, new = tmp_path / "rows_written", tmp_path / "slot_written"
     written = bytearray((torn / "store.keys").read_bytes())
@@ -178,7 +178,7 @@ def test_a_slot_that_is_torn_while_it_is_written_harms_nothing(three, key, tmp_p
     assert found(torn, key) == 3
 
 
-def test_a_journal_that_is_torn_at_any_place_gives_the_state_before_or_after(three, key, tmp_path):
+def test_journal_torn_anywhere_has_state_before_or_after_commit(three, key, tmp_path):
     snapshots(three, key, tmp_path, ["transaction_committed"])
     before = (tmp_path / "before" / "store.db-wal").read_bytes()
     after = (tmp_path / "transaction_committed" / "store.db-wal").read_bytes()
@@ -203,17 +203,17 @@ class Hasty(KeySlots):
         super().write(generation - 1, bytes(SLOT_STRUCT.size))
 
 
-def test_a_twin_that_destroys_the_old_key_too_early_is_caught(three, key, monkeypatch):
+def test_twin_that_destroys_old_key_too_early_is_caught(three, key, monkeypatch):
     monkeypatch.setattr("streamgauge.store.sqlite.KeySlots", Hasty)
     with pytest.raises(StoreError, match="keys of different moments"):
-        test_a_commit_that_is_killed_at_a_step_is_whole_or_not_there(three, key, "slot_written")
+        test_commit_killed_at_any_step_is_whole_or_absent(three, key, "slot_written")
 
 
 def ghost(folder, key, to, opening):
-    """A commit of tick 4 that reached the journal although its caller was told that it failed.
+    """Simulate a commit of tick 4 that reached the journal but was reported as failed; return the final tick.
 
-    A reader holds the index of the journal as it was before, so a reader that opens the store finds tick 3.
-    Then the power goes, and with it the index. Returns the tick that is found afterwards.
+    A reader has the earlier index of the journal open, so opening the store finds tick 3. Then a power failure
+    destroys the index.
     """
     snapshots(folder, key, to, ["transaction_committed"])
     haunted, after = to / "before", to / "transaction_committed"
@@ -247,18 +247,18 @@ class Hurried(Store):
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_commit_that_failed_but_reached_the_journal_cannot_come_back_without_its_key(three, key, tmp_path):
+def test_failed_commit_in_journal_does_not_reappear(three, key, tmp_path):
     assert ghost(three, key, tmp_path, Store.open_writer) == 3
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_twin_that_lets_a_failed_commit_come_back_is_caught(three, key, tmp_path):
+def test_twin_that_lets_failed_commit_reappear_is_caught(three, key, tmp_path):
     with pytest.raises(StoreError, match="keys of different moments"):
         ghost(three, key, tmp_path, Hurried.open_writer)
 
 
 @pytest.mark.parametrize("step", [*COMMIT_STEPS, "store_settled"])
-def test_a_rotation_that_is_killed_opens_under_one_of_the_keys_and_can_be_done_again(three, key, tmp_path, step):
+def test_killed_rotation_opens_under_one_key_and_can_be_repeated(three, key, tmp_path, step):
     new = create_key(tmp_path / "new.key")
     assert forked(lambda: rotate(three, key, new, killed_at(step))) == -signal.SIGKILL
     opening, other = (new, key) if AFTER.get(step) == 4 else (key, new)

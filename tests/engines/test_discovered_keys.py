@@ -1,4 +1,4 @@
-"""Keys that are discovered: a record adds one to the text that it has, whatever the text is."""
+"""Discovered keys: a record adds one to its own text, for every text."""
 
 import csv
 import io
@@ -40,7 +40,7 @@ Keyed = dict[tuple[int, str], int]
 
 
 def counts(tally: Tally) -> Keyed:
-    """By tick and key; a key may come more than once."""
+    """Return counts by tick and key. A key may occur more than once."""
     found: Counter[tuple[int, str]] = Counter()
     for tick, place, n in zip(tally.ticks.tolist(), tally.groups.tolist(), tally.sums[0].tolist(), strict=True):
         found[tick, tally.keys[place]] += n
@@ -107,7 +107,7 @@ def test_blocks_and_csv_have_the_same_keys() -> None:
         assert added([running.scan_block(Block(data, 0), 1, TICKS, False, HEADER)]) == expected(records)
 
 
-def test_answers_that_are_put_together_and_halves_that_are_joined_lose_nothing(tmp_path: Path) -> None:
+def test_compaction_and_halved_scans_lose_no_count(tmp_path: Path) -> None:
     class EagerAnswers(Answers):
         MIN_COMPACTION_ROWS = 4
 

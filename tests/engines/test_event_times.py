@@ -1,4 +1,4 @@
-"""Whatever a record has for a time, it becomes a tick or is dropped: nothing raises."""
+"""Event times: every value becomes a tick or is dropped, and none raises."""
 
 import json
 from collections.abc import Iterable
@@ -108,7 +108,7 @@ def test_date_parts_are_those_of_the_time_zone(timezone: str) -> None:
     assert [key[1] for key in sums([one])] == [moment.astimezone(ZoneInfo(timezone)).hour]
 
 
-def test_a_stream_without_an_end_takes_what_is_allowed() -> None:
+def test_stream_without_end_accepts_times_up_to_the_limit() -> None:
     of = stream(end=None)
     data = b'{"ts":"2026-01-05T07:45:00Z"}\n{"ts":"2099-01-01T00:00:00Z"}\n{"ts":"10000-01-01T00:00:00Z"}\n'
     with engine(of, [ALL]) as running:
@@ -117,7 +117,7 @@ def test_a_stream_without_an_end_takes_what_is_allowed() -> None:
     assert (counted([one])["early"], counted([one])["outside"]) == (1, 1)
 
 
-def test_ticks_that_are_no_divisor_of_anything_are_exact(tmp_path: Path) -> None:
+def test_ticks_of_odd_length_are_exact(tmp_path: Path) -> None:
     of = replace(stream(), tick=7_000_003, end=START + 100 * 7_000_003)
     moments = [START + k * 7_000_003 + d for k in (0, 1, 50, 99) for d in (0, 7_000_002)]
     texts = [datetime.fromtimestamp(0, UTC).isoformat()] + [

@@ -1,4 +1,4 @@
-"""Tallies are what plain Python adds up, whatever the format, the way of reading and the passes."""
+"""Tallies equal sums in plain Python, for every format, reading path and number of passes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -52,7 +52,7 @@ events = st.fixed_dictionaries(
 
 
 def on_whole_seconds(drawn: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Files have whole seconds; before the start there is another day."""
+    """Round times to whole seconds, as files have them, and drop those before the start."""
     return [event | {"hours": int(max(0, event["hours"]) * 3600) / 3600} for event in drawn if event["hours"] >= 0]
 
 
@@ -87,7 +87,7 @@ def many(count: int = 600) -> list[dict[str, Any]]:
     ]
 
 
-def test_several_files_with_headers_of_their_own_are_one_source(tmp_path: Path) -> None:
+def test_files_with_different_headers_are_one_source(tmp_path: Path) -> None:
     turned = tuple(reversed(HEADER))
     one = lines_file(tmp_path, [",".join(HEADER), *map(csv_line, many()[:300])], "one.csv")
     flipped = [",".join(reversed(csv_line(event).split(","))) for event in many()[300:] if '"' not in csv_line(event)]
@@ -109,7 +109,7 @@ def test_a_clean_file_is_read_by_the_engine_itself(tmp_path: Path) -> None:
         assert sums(running.scan_ranges(files, 1, TICKS)) == expected(many())
 
 
-def test_a_file_that_is_not_as_clean_as_was_said_is_read_block_by_block(tmp_path: Path) -> None:
+def test_file_wrongly_marked_clean_is_read_by_blocks(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     good = b"".join(json_line(event).encode() + b"\n" for event in many())
     path.write_bytes(b"\xff\xfe\n" + good)
@@ -133,7 +133,7 @@ def test_passes_follow_from_settings_alone_and_cover_all_ticks(tmp_path: Path) -
     assert counted(none)["records"] == 0
 
 
-def test_a_run_that_resumes_has_the_ticks_that_are_left(tmp_path: Path) -> None:
+def test_resumed_scan_has_the_remaining_ticks(tmp_path: Path) -> None:
     path = lines_file(tmp_path, [json_line(event) for event in many()])
     with engine(stream()) as running:
         found = sums(running.scan_ranges([part(path)], 10, 20))
@@ -199,7 +199,7 @@ def test_sums_wrap_around_and_never_fail(tmp_path: Path) -> None:
     assert row == (5000, 5000, wrap(5000 * large), wrap(5000 * large**2))
 
 
-def test_values_that_are_not_numbers_or_infinite_stay_on_their_grid(tmp_path: Path) -> None:
+def test_non_finite_values_stay_on_their_grid(tmp_path: Path) -> None:
     values = ["'nan'::DOUBLE", "'inf'::DOUBLE", "'-inf'::DOUBLE", "NULL::DOUBLE", "1e308::DOUBLE"]
     pinned = tuple(GridValue(sql, -3, 7, Fraction(1, 10**6), 1) for sql in values)
     cells = [Measure(None, (), (), Cell(sql, 9, Fraction(0), Fraction(1))) for sql in values]
@@ -212,7 +212,7 @@ def test_values_that_are_not_numbers_or_infinite_stay_on_their_grid(tmp_path: Pa
     assert [sums(found, at) for at in range(6, 10)] == [{}, {}, {(1, 0, 8): (1,)}, {}]
 
 
-def test_events_without_a_match_are_dropped_only_where_the_lookup_is_requested_for(tmp_path: Path) -> None:
+def test_unmatched_events_are_dropped_only_for_lookup_measures(tmp_path: Path) -> None:
     beds = Lookup("sites", "note", ("floor", "beds"), ("a", "b", "it's"), (("up", 3), ("down", None), (None, 5)))
     floors = replace(
         ALL,
@@ -228,7 +228,7 @@ def test_events_without_a_match_are_dropped_only_where_the_lookup_is_requested_f
     assert sums(found, 1) == {(1, 0, 0): (6,)}
 
 
-def test_columns_are_what_was_declared(tmp_path: Path) -> None:
+def test_columns_follow_their_declaration(tmp_path: Path) -> None:
     lines = [
         {"hours": 0, "kind": "a", "any": "1e400", "flag": "maybe", "code": "x", "note": "y" * 2000},
         {"hours": 0, "kind": "c", "any": 5, "flag": True, "code": "x"},

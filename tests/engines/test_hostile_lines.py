@@ -164,12 +164,12 @@ def test_a_line_that_is_no_object_has_no_fields() -> None:
     assert rules == [-2, -2, -2, -1, -1]
 
 
-def test_a_line_with_unmatched_quotes_has_no_fields_and_an_empty_one_is_no_record() -> None:
+def test_unmatched_quotes_have_no_fields_and_empty_lines_no_record() -> None:
     assert [alone("csv", line)[0][0] for line in ('"a', 'a"b', "a,b", "")[:3]] == [-2, -2, -1]
     assert alone("csv", "") == []
 
 
-def test_the_reader_of_csv_that_knows_quotes_is_caught(tmp_path: Path) -> None:
+def test_twin_with_csv_quotes_loses_other_records(tmp_path: Path) -> None:
     """A broken twin: DuckDB's own CSV reader lets one stray quote take other records with it."""
     path = tmp_path / "stray.csv"
     path.write_text(f'{at(1)},"open\n' + f"{at(2)},north\n" * 9)

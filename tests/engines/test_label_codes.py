@@ -1,4 +1,4 @@
-"""Groups that are declared labels are numbered where they are looked up: the same numbers, in every case."""
+"""Codes of declared labels: equal for groups that are looked up and groups that are calculated."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -29,12 +29,12 @@ def visits(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_group_has_the_same_number_looked_up_or_worked_out(visits: Path) -> None:
+def test_group_code_is_equal_looked_up_or_calculated(visits: Path) -> None:
     (worked_out,) = BY_REGION.groups
     assert answered(visits, replace(worked_out, text='"region"')) == answered(visits, worked_out) != {}
 
 
-def test_other_labels_or_another_order_are_worked_out(visits: Path) -> None:
+def test_other_labels_or_order_are_calculated(visits: Path) -> None:
     """A query may know of fewer labels than were declared, or of more."""
     (group,) = BY_REGION.groups
     turned = replace(group, labels=REGIONS[::-1], code=f"3 - ({group.code})")
@@ -45,8 +45,8 @@ def test_other_labels_or_another_order_are_worked_out(visits: Path) -> None:
     assert {place for _, place, _ in found} == {0, 1, 2, 3, 4}
 
 
-def test_numbers_of_another_order_would_be_caught(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The twin: labels are numbered from the wrong end."""
+def test_twin_with_reversed_labels_has_other_tallies(visits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The twin numbers labels from the wrong end."""
     (worked_out,) = BY_REGION.groups
     exact = answered(visits, worked_out)
     monkeypatch.setattr(typed.TypedColumn, "labels", property(lambda self: REGIONS[::-1]))

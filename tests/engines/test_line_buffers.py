@@ -34,7 +34,7 @@ def read(threads: int, path: str, longest: int = MAX_LINE_BYTES, buffer: int = B
 
 
 def lengths(threads: int, path: str) -> tuple[Any, ...]:
-    """How many lines, how many bytes, and which, in one number."""
+    """Return the number of lines, their bytes, and a hash of all lines."""
     seen = "count(line), sum(strlen(line)), CAST(sum(hash(line)) AS VARCHAR)"
     return build_request(threads, f"SELECT {seen} FROM {build_lines_sql([path], header=False)}")[0]
 
@@ -66,7 +66,7 @@ def test_a_buffer_with_a_remainder_is_caught(threads: int) -> None:
             read(threads, path, longest=64, buffer=1024 + 3)
 
 
-def test_the_buffers_of_the_engine_have_room_for_every_line() -> None:
+def test_engine_buffers_fit_every_line() -> None:
     assert BUFFER_BYTES % 16 == 0
     assert BUFFER_BYTES // 4 >= MAX_LINE_BYTES >= 2 * MAX_RECORD_BYTES
 
@@ -84,7 +84,7 @@ def test_a_file_of_a_hundred_megabytes_loses_no_line(threads: int, tmp_path: Pat
 
 
 @both
-def test_a_last_line_that_just_leaves_its_piece_is_read(threads: int, tmp_path: Path) -> None:
+def test_last_line_at_the_end_of_a_piece_is_read(threads: int, tmp_path: Path) -> None:
     path = tmp_path / "end"
     for beyond in (-1, 0, 1, 2, 5):
         before = BUFFER_BYTES - MAX_RECORD_BYTES + beyond
@@ -93,7 +93,7 @@ def test_a_last_line_that_just_leaves_its_piece_is_read(threads: int, tmp_path: 
 
 
 @both
-def test_a_block_in_memory_and_a_block_in_a_pipe_are_read_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_in_memory_and_in_pipes_are_read_alike(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
     data = b"".join(b"%d,\xef\xbb\xbf\n" % i for i in range(100_000))
     with open_memory_file(data) as path:
         found = lengths(threads, path)
@@ -103,7 +103,7 @@ def test_a_block_in_memory_and_a_block_in_a_pipe_are_read_alike(threads: int, mo
     assert found[0] == 100_000
 
 
-def test_an_engine_reads_pipes_where_there_are_no_files_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_engine_reads_pipes_without_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(reader.os, "memfd_create")
     measures = [replace(ALL, where=f"{i} = {i}") for i in range(70)]
     data = b"".join(json_line({"hours": i % TICKS}).encode() + b"\n" for i in range(1000))

@@ -100,7 +100,7 @@ visits = st.fixed_dictionaries(
 
 @settings(max_examples=25)
 @given(records=st.lists(visits, max_size=80), cuts=st.lists(st.integers(0, 80), max_size=4))
-def test_users_are_bounded_in_the_order_of_arrival_however_the_source_is_cut(records: Records, cuts: list[int]) -> None:
+def test_users_are_bounded_in_arrival_order_for_any_cut(records: Records, cuts: list[int]) -> None:
     ends = sorted({0, len(records), *(min(cut, len(records)) for cut in cuts)})
     with engine(stream(unit=UNIT), threads=2) as running:
         found = [running.scan_block(Block(lines(records[a:b]), 0), 1, TICKS, False) for a, b in pairwise(ends)]
@@ -117,7 +117,7 @@ def test_large_blocks_keep_the_order_of_arrival() -> None:
     assert {key: row[0] for key, row in found.items()} == {(1, 0, 0): 120_000}
 
 
-def test_a_database_that_has_read_its_share_is_replaced_and_no_one_notices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_database_replaced_after_its_share_gives_equal_tallies(monkeypatch: pytest.MonkeyPatch) -> None:
     records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
     cuts = [lines(records[begin : begin + 25]) for begin in range(0, 200, 25)]
     begun: list[object] = []
@@ -142,14 +142,14 @@ ENTRY = build_entry_dtype(stream(unit=UNIT), UNIT)
 
 
 def saved_rows(running: Any, entry: Any = ENTRY) -> Any:
-    """Rows of users as they are saved, without those that only fill up."""
+    """Return the saved rows of users, without padding rows."""
     parts = {name: part for name, part in running.bounds.save(TICKS).items() if name != CHANGED_PART and part}
     rows = np.frombuffer(b"".join(parts.values()), entry)
     return rows[rows["used"] > 0]
 
 
 def remembered(running: Any, entry: Any = ENTRY) -> dict[bytes, tuple[int, dict[int, int]]]:
-    """Ticks that each user used, and events in the open ones, as they are saved."""
+    """Return the saved memory of each user: the number of used ticks, and the events of open ticks."""
     found: dict[bytes, tuple[int, dict[int, int]]] = {}
     for row in saved_rows(running, entry):
         _, events = found.setdefault(row["user"].tobytes(), (int(row["used"]), {}))
@@ -157,7 +157,7 @@ def remembered(running: Any, entry: Any = ENTRY) -> dict[bytes, tuple[int, dict[
     return found
 
 
-def test_what_was_saved_goes_on_elsewhere() -> None:
+def test_saved_bounds_continue_in_another_engine() -> None:
     records = [{"hours": i % 6, "region": "north", "who": f"u{i % 7}"} for i in range(200)]
     with engine(stream(unit=UNIT)) as whole, engine(stream(unit=UNIT)) as first, engine(stream(unit=UNIT)) as second:
         straight = [whole.scan_block(Block(lines(part), 0), 1, TICKS, False) for part in (records[:90], records[90:])]
@@ -166,8 +166,8 @@ def test_what_was_saved_goes_on_elsewhere() -> None:
         assert sums([begun, second.scan_block(Block(lines(records[90:]), 0), 1, TICKS, False)]) == sums(straight)
 
 
-def test_between_two_ticks_those_who_changed_are_saved_and_over_a_restart_too() -> None:
-    """Saved with everything, `ann` changes, then, in another process, `bob`: in a third both have changed."""
+def test_changed_users_are_saved_between_ticks_and_after_restarts() -> None:
+    """`ann` changes in one process, `bob` in the next and `cleo` in a third. The last save has all changes."""
     everything: dict[str, bytes] = {}
     with engine(stream(unit=UNIT)) as running:
         running.scan_block(Block(lines(some(0, who="ann")), 0), 1, TICKS, False)
@@ -186,7 +186,7 @@ def test_between_two_ticks_those_who_changed_are_saved_and_over_a_restart_too() 
         assert sorted(used for used, _ in remembered(other).values()) == [1, 1, 2]
 
 
-def test_what_was_saved_in_other_parts_is_accepted_back_and_they_go() -> None:
+def test_bounds_in_other_parts_are_restored_and_replaced() -> None:
     with engine(stream(unit=UNIT)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(some(0, 1, who="ann") + some(1, who="bob")), 0), 1, TICKS, False)
         rows = saved_rows(running)
@@ -197,7 +197,7 @@ def test_what_was_saved_in_other_parts_is_accepted_back_and_they_go() -> None:
         assert all(other.bounds.save(TICKS).values())
 
 
-def test_closed_ticks_are_forgotten_but_not_how_many_there_were() -> None:
+def test_closed_ticks_are_forgotten_but_their_number_is_not() -> None:
     with engine(stream(unit=UNIT), [ALL]) as running:
         running.scan_block(Block(lines(some(0, 1, 2, who="ann")), 0), 1, TICKS, False)
         before = running.bounds.save(TICKS)
@@ -223,7 +223,7 @@ def sizes(saved: dict[str, bytes]) -> dict[str, int]:
     return {name: len(part) for name, part in saved.items()}
 
 
-def test_who_was_active_and_how_many_there_are_is_not_told_by_what_is_saved() -> None:
+def test_saved_size_does_not_reveal_number_of_users() -> None:
     found = []
     for count in (0, 1, 50, 3000):
         with engine(stream(unit=UNIT, max_users=3000)) as running:
@@ -234,7 +234,7 @@ def test_who_was_active_and_how_many_there_are_is_not_told_by_what_is_saved() ->
 
 
 @pytest.mark.parametrize(("count", "times"), [(MIN_SAVED_ROWS, 1), (MIN_SAVED_ROWS + 1, 2), (3 * MIN_SAVED_ROWS, 4)])
-def test_more_users_than_declared_are_reported_in_powers_of_two_and_no_one_is_forgotten(count: int, times: int) -> None:
+def test_excess_users_are_saved_in_power_of_two_sizes(count: int, times: int) -> None:
     records = [{"hours": 0, "who": f"user {i}"} for i in range(count)]
     with engine(stream(unit=UNIT, max_users=1)) as running, engine(stream(unit=UNIT)) as other:
         running.scan_block(Block(lines(records), 0), 1, TICKS, False)

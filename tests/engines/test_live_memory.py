@@ -78,7 +78,7 @@ def limits(request: pytest.FixtureRequest) -> Any:
 
 
 @pytest.mark.parametrize("unit", [None, UNIT])
-def test_a_block_that_does_not_fit_is_added_up_all_the_same(unit: User | None, limits: tuple[int, int]) -> None:
+def test_block_that_does_not_fit_has_the_same_tallies(unit: User | None, limits: tuple[int, int]) -> None:
     data = lines(RECORDS[:8]) + b"no record\n" + lines(RECORDS[8:])
     measures = [BY_REGION, ALL, *FRAMES[:2], *([NOTES] if unit is None else [])]
     whole = scanned(measures, data, unit)
@@ -94,20 +94,20 @@ class ForgetfulScan(SmallPieces):
         return [LinePiece(each.data, each.begin) for each in super().reduce_load(lines)]
 
 
-def test_a_twin_that_applies_bounds_of_users_again_counts_too_few() -> None:
+def test_twin_that_applies_user_bounds_again_counts_too_few() -> None:
     whole = scanned([BY_REGION], lines(RECORDS), UNIT)
     kind, _ = narrow(8, 16, ForgetfulScan)
     assert scanned([BY_REGION], lines(RECORDS), UNIT, kind) != whole
 
 
-def test_a_record_that_never_fits_fails_without_its_words() -> None:
+def test_record_that_never_fits_fails_without_its_text() -> None:
     kind, _ = narrow(0, 1)
     with engine(stream(), kind=kind) as running, pytest.raises(EngineMemoryError, match="one record and one measure"):
         running.scan_block(Block(lines(RECORDS), 0), 1, TICKS, False)
 
 
-def test_the_least_memory_is_enough_for_as_many_frames_as_a_query_has() -> None:
-    """It was not: a block of one line failed, and the run with it."""
+def test_smallest_memory_suffices_for_the_most_frames() -> None:
+    """Regression: a block of one line failed and stopped the run."""
     tried = []
 
     class CountingScan(LiveScan):
@@ -139,7 +139,7 @@ def test_blocks_are_cut_at_the_ends_of_lines() -> None:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv"])
-def test_doing_what_an_event_takes_adds_nothing(kind: str) -> None:
+def test_empty_block_scan_changes_no_bounds_and_no_tally(kind: str) -> None:
     with engine(stream(kind, unit=UNIT)) as running:
         before = running.bounds.save(3)
         running.scan_empty_block(1, TICKS)

@@ -48,7 +48,7 @@ def test_nothing_is_written_even_where_memory_is_short(
     assert files_under(tmp_path) == before
 
 
-def test_what_would_spill_fails_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_query_that_would_spill_fails_without_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """DuckDB alone would write a folder of temporary files here: a broken twin."""
     monkeypatch.chdir(tmp_path)
     spilling = f"SELECT '{MARK}' || i AS x FROM range(2000000) t(i) ORDER BY x"
@@ -63,7 +63,7 @@ def test_what_would_spill_fails_without_a_trace(tmp_path: Path, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("unit", [None, User(1, 2)])
-def test_a_tick_that_does_not_fit_fails_and_is_not_tried_for_ever(tmp_path: Path, unit: User | None) -> None:
+def test_tick_that_does_not_fit_fails_after_finite_attempts(tmp_path: Path, unit: User | None) -> None:
     tried = []
 
     class FullScan(FileScan):
@@ -132,7 +132,7 @@ def test_failures_have_no_text_no_cause_and_no_context(sql: str) -> None:
     connection.close()
 
 
-def test_a_file_that_goes_away_is_a_failure_of_the_system(tmp_path: Path) -> None:
+def test_missing_file_raises_an_os_error(tmp_path: Path) -> None:
     with engine(stream(), [ALL]) as running, pytest.raises(OSError, match="No such file"):
         list(running.scan_ranges([part(tmp_path / "gone")], 1, TICKS))
 
@@ -172,7 +172,7 @@ def test_a_lookup_with_a_key_twice_is_refused() -> None:
         engine(stream(), [Measure(None, (), lookups=frozenset({"sites"}))], [twice])
 
 
-def test_names_and_labels_that_look_like_sql_are_names_and_labels() -> None:
+def test_names_and_labels_that_look_like_sql_are_literal() -> None:
     odd = '"; DROP TABLE x; --'
     columns = {odd: Column(odd, values=("'; --", "\\", "*")), "*": Column("*"), "a\\b": Column("a\\b")}
     wanted = Measure(

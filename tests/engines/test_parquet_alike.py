@@ -1,6 +1,6 @@
-"""Parquet, read in three ways: by DuckDB itself, in batches after one bad value, and as live lines.
+"""Parquet on three reading paths: DuckDB itself, batches after one bad value, and live lines.
 
-A row must be the same in all of them, or one record would change how the others are read.
+A row must be the same on all of them. Otherwise one record would change how the others are read.
 """
 
 import decimal
@@ -59,7 +59,7 @@ KINDS = {
 
 
 def unchecked(parts: list[bytes]) -> pa.Array:
-    """Texts that nobody checked."""
+    """Return texts without a check of their encoding."""
     return pa.Array.from_buffers(pa.string(), len(parts), pa.array(parts, pa.binary()).buffers())
 
 
@@ -82,7 +82,7 @@ FINE = Fraction(1, 10**6)
 
 
 def measured(kind: str) -> Measure:
-    """How many values of a kind there are as number and as text, and which, at each hour."""
+    """Return a measure of the values of a kind at each hour, as numbers and as texts."""
     hashed = f'CAST(hash("{kind} as text") % 1000003 AS DOUBLE)'
     return Measure(
         None,
@@ -130,9 +130,7 @@ def no_batches(*_: Any) -> Any:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("timezone", ["UTC", "America/New_York"])
-def test_a_row_is_the_same_whichever_way_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timezone: str
-) -> None:
+def test_row_is_equal_on_every_reading_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, timezone: str) -> None:
     of = stream("parquet", user=None, columns=COLUMNS, timezone=timezone)
     measures = [measured(kind) for kind in ALL_KINDS]
     good, bad = written(tmp_path / "good.parquet", bad=False), written(tmp_path / "bad.parquet", bad=True)
@@ -150,7 +148,7 @@ def test_a_row_is_the_same_whichever_way_it_is_read(
 
 
 @pytest.mark.parametrize("kind", [*NESTED, "time of day"])
-def test_duckdb_by_itself_gives_up_on_what_is_never_read(tmp_path: Path, kind: str) -> None:
+def test_duckdb_alone_fails_on_unsupported_values(tmp_path: Path, kind: str) -> None:
     """A broken twin."""
     pq.write_table(pa.table({"x": ALL_KINDS[kind]}), tmp_path / "a.parquet")
     with duckdb.connect() as alone, pytest.raises(duckdb.Error):
@@ -184,7 +182,7 @@ TIMES = {
         ("epoch ns", "UTC"),
     ],
 )
-def test_a_time_goes_by_its_own_type_live_as_finished(tmp_path: Path, time_format: str, timezone: str) -> None:
+def test_times_are_equal_in_live_and_batch_reads(tmp_path: Path, time_format: str, timezone: str) -> None:
     second = GridValue("CAST(date_part('us', \"ts\") AS DOUBLE)", 0, 60_000_000, Fraction(1), 1)
     of = stream("parquet", user=None, columns={}, time_format=time_format, timezone=timezone)
     measures = [Measure(None, (), (second,), columns=frozenset({"ts"}))]
@@ -197,7 +195,7 @@ def test_a_time_goes_by_its_own_type_live_as_finished(tmp_path: Path, time_forma
             assert sum(row[0] for row in texts.values()) == 3
 
 
-def test_one_bad_text_among_many_rows_takes_nothing_with_it(tmp_path: Path) -> None:
+def test_one_bad_text_loses_no_other_row(tmp_path: Path) -> None:
     """DuckDB gives up after some rows, and the others are read in batches: none is lost, none comes twice."""
     count = 25_000
     texts = unchecked([b"%d" % i for i in range(count - 1)] + [b"\xff"])
@@ -220,8 +218,8 @@ def test_the_least_timestamp_harms_no_user(tmp_path: Path) -> None:
     assert texts == {(1, 0, 0): (1,)}
 
 
-def test_columns_as_pyarrow_has_them_are_not_what_the_file_says() -> None:
-    """A broken twin: what `_plain` mends is read otherwise, or not at all, without it."""
+def test_twin_with_raw_pyarrow_columns_reads_other_values() -> None:
+    """A broken twin: without `_to_plain`, DuckDB reads other types or refuses the column."""
     with duckdb.connect() as alone:
         alone.register("plain", pa.table({"x": _to_plain(KINDS["duration"])}))
         assert alone.execute("SELECT x FROM plain LIMIT 1").fetchall() == [(2**63 - 1,)]

@@ -112,7 +112,7 @@ def test_times_at_the_end_of_time_harm_no_one(
 
 
 def text_of(*parts: bytes) -> pa.Array:
-    """Texts that nobody checked."""
+    """Return texts without a check of their encoding."""
     ends = np.cumsum([0, *map(len, parts)]).astype(np.int32)
     return pa.Array.from_buffers(
         pa.string(), len(parts), [None, pa.py_buffer(ends.tobytes()), pa.py_buffer(b"".join(parts))]
@@ -136,7 +136,7 @@ def test_a_text_that_is_not_utf8_harms_no_other(tmp_path: Path, dictionary: bool
 
 
 def test_a_text_that_is_not_utf8_harms_no_other_user(tmp_path: Path) -> None:
-    """Of user 0 another event may survive instead."""
+    """Another event of user 0 may survive instead."""
     others = Measure("who <> '0'", BY_REGION.groups, columns=frozenset({"region", "who"}))
     requested = {"unit": User(1, 2), "columns": COLUMNS | {"who": Column("who")}}
     good = write(tmp_path / "good.parquet", columns(region=text_of(*NAMES)))
@@ -176,7 +176,7 @@ def test_values_of_every_type_are_read_as_declared(tmp_path: Path) -> None:
     }
 
 
-def test_files_whose_columns_differ_are_one_source(tmp_path: Path) -> None:
+def test_files_with_different_columns_are_one_source(tmp_path: Path) -> None:
     one = write(tmp_path / "a.parquet", columns())
     two = write(
         tmp_path / "b.parquet",
@@ -186,7 +186,7 @@ def test_files_whose_columns_differ_are_one_source(tmp_path: Path) -> None:
     assert tallies([one, two, three]) == expected(EVENTS * 2)
 
 
-def test_a_damaged_file_fails_without_a_word_of_it(tmp_path: Path) -> None:
+def test_damaged_file_fails_without_quoting_it(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", columns(region=["secret-region"] * len(EVENTS)), compression="none")
     data = bytearray(path.read_bytes())
     for place in range(4, 200):
@@ -198,7 +198,7 @@ def test_a_damaged_file_fails_without_a_word_of_it(tmp_path: Path) -> None:
     assert failure.value.__cause__ is None
 
 
-def test_the_readers_own_failure_is_caught(tmp_path: Path) -> None:
+def test_twin_duckdb_alone_fails_on_a_bad_text(tmp_path: Path) -> None:
     """A broken twin: DuckDB by itself gives up on the file."""
     path = write(tmp_path / "bad.parquet", {"region": text_of(b"north", b"\xff")})
     with duckdb.connect() as alone, pytest.raises(duckdb.Error):

@@ -32,7 +32,7 @@ def test_at_most_two_more_items_are_made_than_were_used() -> None:
     assert len(made) <= 6
 
 
-def test_who_stops_early_leaves_no_thread_behind() -> None:
+def test_reader_that_stops_early_leaves_no_thread() -> None:
     before = set(threads())
     for _ in range(20):
         items = read_ahead(iter(range(1000)))

@@ -1,4 +1,4 @@
-"""A stop is heard wherever a batch source is being read, and what was begun comes to nothing."""
+"""A stop request ends every step of reading a batch source, without a result."""
 
 import os
 import signal
@@ -58,7 +58,7 @@ def test_a_stop_ends_a_query_that_is_running(visits: Path) -> None:
     assert caught.value.args == ()
 
 
-def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path) -> None:
+def test_twin_without_interrupt_finishes_its_query(visits: Path) -> None:
     """The twin: without the interrupt the query continues to its end."""
 
     class DeafConnection(DuckConnection):
@@ -73,7 +73,7 @@ def test_a_stop_that_interrupts_nothing_is_noticed(visits: Path) -> None:
     raise AssertionError("the query must go on to its end")
 
 
-def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path) -> None:
+def test_stop_ends_the_halving_of_large_scans(visits: Path) -> None:
     tried, stop = [], Flag()
 
     class FullScan(FileScan):
@@ -91,7 +91,7 @@ def test_a_stop_ends_the_halving_of_work_that_does_not_fit(visits: Path) -> None
     assert len(tried) > 6
 
 
-def test_a_stop_is_noticed_between_blocks(visits: Path) -> None:
+def test_stop_ends_reading_between_blocks(visits: Path) -> None:
     stop, read = Flag(), []
     data = visits.read_bytes()
 
@@ -107,7 +107,7 @@ def test_a_stop_is_noticed_between_blocks(visits: Path) -> None:
     assert len(read) < 10
 
 
-def test_a_stop_is_noticed_while_a_file_is_looked_at(visits: Path) -> None:
+def test_stop_ends_the_check_of_a_file(visits: Path) -> None:
     stop = Flag()
     assert is_clean(visits, stop)
     stop.set()
@@ -116,7 +116,7 @@ def test_a_stop_is_noticed_while_a_file_is_looked_at(visits: Path) -> None:
 
 
 def test_without_a_signal_handler_ctrl_c_interrupts(visits: Path) -> None:
-    """Ctrl-C in a notebook is no failure of the engine, for which the file would be read another way."""
+    """Ctrl-C in a notebook is no failure of the engine, after which it would read the file in blocks."""
     interrupting = answers_that(lambda: os.kill(os.getpid(), signal.SIGINT))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:

@@ -1,4 +1,4 @@
-"""Over a batch source every user keeps so many events of a tick, in so many ticks: by that user alone."""
+"""Bounds of users in a batch source: events a tick and ticks, by the events of that user alone."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -66,7 +66,7 @@ def by_user(records: Records) -> dict[str, Records]:
 
 
 def events_and_ticks(records: Records) -> tuple[int, list[int]]:
-    """How many events of one user survive in which ticks, counted by hand."""
+    """Return the number of surviving events of one user and their ticks, counted by hand."""
     ticks = sorted({int(record["hours"]) + 1 for record in records})[: UNIT.max_ticks]
     return sum(min(UNIT.max_events_per_tick, sum(int(r["hours"]) + 1 == t for r in records)) for t in ticks), ticks
 
@@ -175,7 +175,7 @@ def test_too_little_memory_for_all_users_changes_no_answer(tmp_path: Path) -> No
 
 
 def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broken twin: without the hash, whichever event comes first survives."""
+    """A broken twin: without the hash, the first event of the file survives."""
     records = [{"hours": 0, "region": region, "who": "ann"} for region in REGIONS]
     forth, back = write(tmp_path / "forth", records), write(tmp_path / "back", records[::-1])
 
@@ -190,8 +190,8 @@ def test_a_choice_by_the_order_of_the_file_is_caught(tmp_path: Path, monkeypatch
     assert one != other
 
 
-def test_users_are_reported_apart_however_long_their_names_are(tmp_path: Path) -> None:
-    """A long name is known by its hash, which is nobody else's name."""
+def test_users_with_long_names_are_counted_separately(tmp_path: Path) -> None:
+    """A hash stands for a long name, and it is the name of no other user."""
     long = "ann" * 40
     names = [long, long + "!", hashlib.sha256(long.encode()).hexdigest(), "sha256", "z" * 64, "z" * 65]
     records = [{"hours": 0, "who": who} for who in names for _ in range(5)]
@@ -201,7 +201,7 @@ def test_users_are_reported_apart_however_long_their_names_are(tmp_path: Path) -
 
 
 def test_records_that_were_dropped_are_no_events_of_their_users(tmp_path: Path) -> None:
-    """Many before the start, and many without a user, take nothing of anybody's bounds."""
+    """Records before the start or without a user do not use up the bounds of a user."""
     outside = [{"hours": -5.0 - i, "who": "ann"} for i in range(9)]
     no_user = [{"hours": 0, "who": None}] * 9
     own = [{"hours": i, "who": "ann"} for i in range(UNIT.max_ticks)]

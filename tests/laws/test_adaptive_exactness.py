@@ -1,6 +1,6 @@
-"""Exact laws of adaptive mechanisms: what is certain holds without noise, and what is drawn is public.
+"""Exact laws of adaptive mechanisms: bounds hold without noise, and the number of draws is public.
 
-Where draws depend on anything but releases, how much was drawn would tell of the data.
+If draws depended on more than releases, their number would reveal data.
 """
 
 import inspect
@@ -62,7 +62,7 @@ def test_without_noise_a_centre_under_noise_alone_is_the_truth(case: Adapting) -
 
 
 @every_adapting
-def test_what_is_said_before_there_are_data_says_something_or_that_it_does_not(case: Adapting) -> None:
+def test_bound_before_data_is_positive_up_to_the_horizon(case: Adapting) -> None:
     claim = case.claim(TICKS)
     for tick in (1, 7, TICKS):
         widths = np.asarray(claim.error_bound(tick).half_width(0.9))
@@ -91,7 +91,7 @@ def test_intervals_hold_whole_numbers_that_are_no_floats(case: Adapting) -> None
 
 
 def decided(release: Any) -> Any:
-    """What a run has decided, tick by tick: all flags, and all whole numbers of bars but noisy distances."""
+    """Return a run's public decisions: flags and integers of bounds, except noisy distances."""
     flags = [getattr(release, name).tobytes() for name in release.array_names if getattr(release, name).dtype == bool]
     return tuple(flags), tuple((type(bar).__name__, repr(public_parts(bar))) for bar in release.error_bounds)
 
@@ -102,7 +102,7 @@ def public_parts(bar: Any) -> list[Any]:
 
 
 def draws_by_decision(claim: Any, width: int) -> dict[Any, set[Any]]:
-    """Of many streams: what was drawn, for each way in which decisions went."""
+    """Return the sets of noise requests of many streams, by their decisions."""
     random, found = np.random.default_rng(5), defaultdict(set)
     for _ in range(STREAMS):
         values = random.choice([0, 0, 1, 60], (SHORT, width))
@@ -113,41 +113,41 @@ def draws_by_decision(claim: Any, width: int) -> dict[Any, set[Any]]:
 
 
 @every_adapting
-def test_what_is_drawn_depends_on_what_was_released_alone(case: Adapting) -> None:
+def test_noise_requests_depend_on_releases_alone(case: Adapting) -> None:
     found = draws_by_decision(case.claim(SHORT), case.width)
     assert all(len(requests) == 1 for requests in found.values())
 
 
 class DrawsWhereSomebodyIs(Pegasus):
-    """A broken twin: the noise of a count is drawn where there is one."""
+    """A broken twin: it draws noise only if there is an event."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         self.perturber.draw(noise, int((values != 0).sum()))
         return super().step(state, values, noise)
 
 
-def test_a_twin_that_draws_where_somebody_is_is_caught() -> None:
+def test_twin_that_draws_only_for_events_is_caught() -> None:
     found = draws_by_decision(DrawsWhereSomebodyIs(HALF), 3)
     assert any(len(requests) > 1 for requests in found.values())
 
 
 @every_adapting
-def test_no_draw_is_narrower_than_the_whole_loss_and_all_are_wider_for_less(case: Adapting) -> None:
+def test_draw_scales_cover_full_loss_and_grow_with_less(case: Adapting) -> None:
     for width, scales in ((1, drawn(case, HALF)), (2, drawn(case, sg.Pure(Fraction(1, 4))))):
         assert min(scales) >= 2 * width
     assert [2 * scale for scale in drawn(case, HALF)] == drawn(case, sg.Pure(Fraction(1, 4)))
 
 
 def drawn(case: Adapting, loss: Loss, **more: Any) -> list[Fraction]:
-    """The scales of the first tick, of a silent stream."""
+    """Return the noise scales of the first tick of a silent stream."""
     noise = CountedNoise(SilentNoise())
     case.claim(SHORT, loss, **more).start(case.width, noise).step(np.zeros(case.width, int))
     return [scale for _, scale, size in noise.requests if size]
 
 
 @every_adapting
-def test_a_unit_of_several_steps_is_as_one_of_a_part_of_the_loss(case: Adapting) -> None:
-    """But for windows, which have a budget of their own: there every window spends epsilon at most."""
+def test_unit_of_several_steps_scales_noise_like_smaller_loss(case: Adapting) -> None:
+    """Window mechanisms are the exception: each of their windows spends at most epsilon."""
     claim = case.claim(SHORT, unit=sg.WEvent(3), bound=2)
     assert claim.max_unit_steps == 6
     assert claim.step_loss == sg.Pure(Fraction(1, 12))
@@ -158,14 +158,14 @@ def test_a_unit_of_several_steps_is_as_one_of_a_part_of_the_loss(case: Adapting)
 
 
 def states(state: Any) -> list[Any]:
-    """A state, and all that it holds."""
+    """Return a state and all nested states."""
     if not is_dataclass(state):
         return []
     return [state, *(inner for each in fields(state) for inner in states(getattr(state, each.name)))]
 
 
 def unsaid(state: Any) -> list[str]:
-    """Arrays of a state whose line does not say what they are, or that are secret and are shown."""
+    """Return the arrays of a state without a label, and the exact ones that are shown."""
     source, found = inspect.getsource(type(state)), []
     for each in fields(state):
         if not isinstance(getattr(state, each.name), np.ndarray):
@@ -178,12 +178,12 @@ def unsaid(state: Any) -> list[str]:
 
 
 @every_adapting
-def test_every_array_of_a_state_says_whether_it_is_exact_and_what_is_is_not_shown(case: Adapting) -> None:
+def test_every_state_array_is_labelled_and_exact_ones_hidden(case: Adapting) -> None:
     for state in states(case.claim(SHORT).initial(case.width, BlankNoise())):
         assert unsaid(state) == [], type(state)
 
 
-def test_a_state_that_says_nothing_is_caught() -> None:
+def test_state_without_labels_is_caught() -> None:
     from dataclasses import dataclass
 
     @dataclass

@@ -1,7 +1,7 @@
-"""Statistical laws of adaptive mechanisms: intervals hold on a stream that was made to break them.
+"""Statistical laws of adaptive mechanisms: intervals hold on a hostile stream.
 
-It rests, spikes, climbs, alternates and falls below 0. Each tick by itself must be covered as often as its
-interval says; and where the noise of a centre has a law, an interval of 0.7 times its width must not be.
+The stream rests, spikes, climbs, alternates and falls below 0. Each tick by itself must have the stated coverage.
+If the noise of a centre has a known law, an interval of 0.7 times its width must fail.
 """
 
 from dataclasses import replace
@@ -21,14 +21,14 @@ from tests.support.adaptive_catalogue import Adapting, every_adapting, truth
 HOSTILE = np.array([0, 0, 0, 90, 0, 8, 16, 24, 32, 0, 60, 0, 60, -40, -40, 0])
 TICKS = len(HOSTILE)
 CONFIDENCE = 0.9
-RUNS, FEW = 1200, 120  # of groups side by side, and of starts
+RUNS, FEW = 1200, 120  # groups of one run, and starts
 Z = 6.5  # standard errors: p below 1e-10 each
 
-Observation = tuple[AdaptiveRelease, np.ndarray]  # what was released, and the truth
+Observation = tuple[AdaptiveRelease, np.ndarray]  # the release and the truth
 
 
 def simulated(claim: AdaptiveMechanism[Any], noise: Noise) -> list[Observation]:
-    """Runs on the hostile stream: groups of one start, trees of one forest, or starts of their own."""
+    """Return runs on the hostile stream: groups, trees of one forest, or separate starts."""
     trees = getattr(claim, "hierarchy", None)
     if trees is not None:
         parents = [-1 if up < 0 else up + tree * len(trees) for tree in range(FEW) for up in trees.parents]
@@ -51,7 +51,7 @@ def fed(claim: AdaptiveMechanism[Any], values: np.ndarray, noise: Noise) -> Obse
 
 
 def covered(view: list[Observation], factor: float = 1.0) -> tuple[np.ndarray, int]:
-    """How often the truth is within intervals of so many times their width, tick by tick; of how many."""
+    """Return each tick's coverage of intervals scaled by `factor`, and the number of runs."""
     inside = [within(release, exact, factor) for release, exact in view]
     return np.concatenate(inside, axis=1).mean(axis=1), sum(each.shape[1] for each in inside)
 
@@ -68,7 +68,7 @@ def holds(view: list[Observation], factor: float = 1.0) -> bool:
 
 
 @every_adapting
-def test_intervals_hold_the_truth_as_often_as_they_say_whatever_the_data(case: Adapting) -> None:
+def test_intervals_hold_the_truth_as_stated_on_hostile_data(case: Adapting) -> None:
     view = runs_of(case)
     assert holds(view)
     if all(np.isfinite(release.stddev).all() for release, _ in view):
@@ -76,8 +76,8 @@ def test_intervals_hold_the_truth_as_often_as_they_say_whatever_the_data(case: A
 
 
 @every_adapting
-def test_the_standard_error_of_a_centre_is_what_simulation_shows(case: Adapting) -> None:
-    """Where there is one: nowhere else is a number told."""
+def test_standard_error_of_centre_matches_simulation(case: Adapting) -> None:
+    """Only if there is one: else the release has no standard error."""
     for release, exact in runs_of(case)[:1]:
         known = np.isfinite(release.stddev).all(axis=1)
         scaled = ((release.centre - exact) / release.stddev)[known]
@@ -91,14 +91,14 @@ def test_the_standard_error_of_a_centre_is_what_simulation_shows(case: Adapting)
 
 
 class Confident(Pegasus):
-    """A broken twin: intervals about the smoothed values, as if smoothing had no bias."""
+    """A broken twin: intervals around the smoothed values, as if smoothing had no bias."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         release = super().step(state, values, noise)
         return replace(release, centre=release.value)
 
 
-def test_a_twin_whose_intervals_are_about_its_smoothed_values_is_caught() -> None:
+def test_twin_with_intervals_around_smoothed_values_is_caught() -> None:
     claim = Confident(Pure(2), horizon=TICKS, theta=100)
     assert not holds(simulated(claim, InsecureNoise(14)))
     assert holds(simulated(Pegasus(Pure(2), horizon=TICKS, theta=100), InsecureNoise(14)))

@@ -1,4 +1,4 @@
-"""Laws of adaptive runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
+"""Laws of adaptive runs: blocks equal steps, saved runs continue, failed runs do not."""
 
 import copy
 import pickle
@@ -21,11 +21,11 @@ from tests.support.saved_states import check_refused_in_child
 
 TICKS = 24
 CUTS = [0, 1, 2, 9, 10, 10, TICKS]
-JOINED = 7  # ticks after which groups join
+JOINED = 7  # groups join after this tick
 
 
 def stream(width: int, ticks: int = TICKS) -> np.ndarray:
-    """Levels that last, jumps, and numbers below 0."""
+    """Return a stream of constant levels, jumps, and numbers below 0."""
     random = np.random.default_rng(3)
     levels = np.repeat(random.integers(-5, 60, (-(-ticks // 6), width)), 6, axis=0)[:ticks]
     return levels + random.integers(0, 3, (ticks, width))
@@ -67,7 +67,7 @@ def test_a_block_of_one_group_equals_its_column(case: Adapting) -> None:
 
 @every_adapting
 @pytest.mark.parametrize("tick", [0, 1, 13])
-def test_a_saved_run_goes_on_bit_for_bit(case: Adapting, tick: int) -> None:
+def test_saved_run_continues_bit_for_bit(case: Adapting, tick: int) -> None:
     claim, values, noise = case.claim(TICKS), stream(case.width), InsecureNoise(4)
     run = claim.start(case.width, noise)
     run.feed(values[:tick])
@@ -78,7 +78,7 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Adapting, tick: int) -> None:
 
 
 @every_adapting
-def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -> None:
+def test_save_of_other_settings_or_truncated_is_refused(case: Adapting) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(case.width, SilentNoise()).save()
     with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
@@ -88,7 +88,7 @@ def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Adapting) -
     with pytest.raises(InvalidSaveError, match=r"^saved must be a run of 'streamgauge run 1', got other bytes$"):
         claim.load(b"")
     tampered = [(b'"tick": 0', b'"tick": -1'), (b'"tick": 0', b'"tick": 1.5'), (b'"saves"', b'"seals"')]
-    if claim.memory():  # one that remembers nothing of groups goes on with any number of them
+    if claim.memory():  # a claim without memory accepts any width
         tampered.append((b'"width": ' + str(case.width).encode(), b'"width": 9'))
     for old, new in tampered:
         with pytest.raises(InvalidSaveError, match=r"^saved must hold a state of its claim, got another$"):
@@ -107,7 +107,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Adapting
 
 
 @every_adapting
-def test_a_run_whose_noise_failed_refuses_to_go_on(case: Adapting) -> None:
+def test_run_with_failed_noise_refuses_to_continue(case: Adapting) -> None:
     run = case.claim(TICKS).start(case.width, Failing(6))
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
@@ -117,7 +117,7 @@ def test_a_run_whose_noise_failed_refuses_to_go_on(case: Adapting) -> None:
 
 
 @every_adapting
-def test_a_run_cannot_be_copied_or_pickled_or_go_on_in_a_child(case: Adapting) -> None:
+def test_run_cannot_be_copied_pickled_or_continued_in_child(case: Adapting) -> None:
     run = case.claim(TICKS).start(case.width)
     for act in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="must not be"):
@@ -140,13 +140,13 @@ def test_a_pan_private_run_keeps_no_key_and_answers_intrusions(case: Adapting) -
     view = run.intrude()
     assert (view.tick, run.intrusions) == (5, 1)
     run.step(np.ones(case.width, int))
-    assert view.tick == 5  # what was handed over is a copy
+    assert view.tick == 5  # the intrusion view is a copy
     with pytest.raises(TypeError, match=r"^pan_private must be True to survive an intrusion, got False$"):
         case.claim(TICKS, pan_private=False).start(case.width).intrude()
 
 
 @every_adapting
-def test_groups_that_join_late_are_as_if_they_had_been_there_or_are_refused(case: Adapting) -> None:
+def test_late_groups_equal_zero_groups_or_are_refused(case: Adapting) -> None:
     claim, values = case.claim(TICKS), stream(5)
     run = claim.start(case.width, SilentNoise())
     run.feed(values[:JOINED, : case.width])
@@ -165,7 +165,7 @@ def test_groups_that_join_late_are_as_if_they_had_been_there_or_are_refused(case
 
 
 @every_adapting
-def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Adapting) -> None:
+def test_values_are_refused_by_shape_or_type_only(case: Adapting) -> None:
     claim, width = case.claim(TICKS), case.width
     run = claim.start(width)
     with pytest.raises(ValueError, match=r"^values must be integers, got float64$"):
@@ -192,7 +192,7 @@ REFUSED: dict[str, tuple[str, list[Any]]] = {
 
 
 @every_adapting
-def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Adapting) -> None:
+def test_invalid_settings_are_refused(case: Adapting) -> None:
     for name, (words, bad) in REFUSED.items():
         for value in bad:
             with pytest.raises(ValueError, match=f"^{words}"):
@@ -207,7 +207,7 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
 
 
 @every_adapting
-def test_a_claim_is_frozen_hashable_printable_and_says_what_its_error_depends_on(case: Adapting) -> None:
+def test_claim_is_frozen_hashable_and_describes_its_error(case: Adapting) -> None:
     claim, twin = case.claim(TICKS, bound=2), case.claim(np.int64(TICKS), bound=np.int32(2))
     assert claim == twin
     assert hash(claim) == hash(twin)

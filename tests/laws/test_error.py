@@ -1,4 +1,4 @@
-"""Statistical laws: the error that is claimed is the error that is had."""
+"""Statistical laws: the claimed error matches the simulated one."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ Z = 6.5  # standard errors: p below 1e-10 each
 
 
 def scaled_errors(case: Case) -> np.ndarray:
-    """Over the claimed standard error."""
+    """Return simulated errors divided by the claimed standard error."""
     claim = case.claim(TICKS)
     values = np.random.default_rng(5).integers(0, 30, (TICKS, 1))
     released = claim.start(WIDTH, InsecureNoise(11)).feed(np.repeat(values, WIDTH, axis=1))
@@ -22,7 +22,7 @@ def scaled_errors(case: Case) -> np.ndarray:
 
 
 def agrees(scaled: np.ndarray) -> bool:
-    """Whether the second moments are as claimed, by the fourth."""
+    """Return True if the second moments match the claim, with tolerance from the fourth."""
     variance, fourth = (scaled**2).mean(axis=1), (scaled**4).mean(axis=1)
     uncertainty = np.sqrt(np.maximum(fourth - variance**2, 0.5) / WIDTH)
     return bool((np.abs(variance - 1) < Z * uncertainty + 1e-9).all())
@@ -30,7 +30,7 @@ def agrees(scaled: np.ndarray) -> bool:
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_the_standard_error_equals_what_simulation_shows(case: Case) -> None:
+def test_standard_error_matches_simulation(case: Case) -> None:
     scaled = scaled_errors(case)
     assert agrees(scaled)
     assert (np.abs(scaled.mean(axis=1)) < Z / np.sqrt(WIDTH) + 1e-9).all()
@@ -39,7 +39,7 @@ def test_the_standard_error_equals_what_simulation_shows(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_intervals_hold_the_truth_as_often_as_they_say(case: Case) -> None:
+def test_intervals_hold_the_truth_as_often_as_stated(case: Case) -> None:
     claim = case.claim(TICKS)
     released = claim.start(WIDTH, InsecureNoise(12)).feed(np.zeros((TICKS, WIDTH), int))
     for tick in (1, 7, TICKS):

@@ -1,4 +1,4 @@
-"""Exact laws, no chance: what a mechanism releases, measures and charges."""
+"""Exact laws without chance: releases, measurements and noise of a mechanism."""
 
 from fractions import Fraction
 from typing import Any
@@ -19,12 +19,12 @@ def stream(ticks: int, width: int = 1) -> np.ndarray:
     return np.random.default_rng(7).integers(-5, 50, (ticks, width))
 
 
-def test_every_mechanism_is_exported_or_is_the_way_of_one_that_is() -> None:
+def test_every_mechanism_is_exported_or_implements_one() -> None:
     ways = {type(getattr(case.claim(TICKS), "implementation", None)) for case in CASES}
     assert set(mechanisms()) <= {*exported(), *ways}
 
 
-def test_laws_that_are_not_tried_on_every_loss_are_tried_on_every_mechanism_and_its_settings() -> None:
+def test_reduced_cases_cover_every_mechanism_and_its_settings() -> None:
     assert {(case.cls, case.settings) for case in CASES} == {(case.cls, case.settings) for case in KEPT}
 
 
@@ -73,7 +73,7 @@ def test_the_noise_is_decoded_as_the_strategy_says(case: Case) -> None:
 
 
 @every_case
-def test_noise_is_drawn_once_for_every_row_and_of_its_scale(case: Case) -> None:
+def test_noise_is_drawn_once_per_row_with_its_scale(case: Case) -> None:
     claim, noise = case.claim(TICKS), CountedNoise(SilentNoise())
     run = claim.start(1, noise)
     for value in stream(TICKS):

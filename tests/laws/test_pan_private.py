@@ -1,8 +1,8 @@
-"""Laws of pan-privacy: the memory, seen together with all releases, loses no more than the releases.
+"""Laws of pan-privacy: memory and all releases together lose no more than the claim.
 
-What an intruder sees is linear in data and draws; both maps are found by trying, and the least cost of hiding
-an event is computed (see `audit.exact.linear`). No help of the mechanism's own matrices is taken, so
-that a register without noise has nowhere to hide.
+The view of an intruder is linear in data and draws. The tests find both maps by probing and compute the least cost
+of hiding an event (see `audit.exact.linear`). They do not use the mechanism's own matrices, so they find
+any register without noise.
 """
 
 import gc
@@ -32,7 +32,7 @@ def declared(claim: LinearMechanism[Any]) -> float:
 
 @pytest.mark.one_of_each("case")
 @every_private_case
-def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> None:
+def test_unannounced_intrusion_loses_at_most_the_claim(case: Case) -> None:
     for ticks in (1, 3, 4, TICKS):
         claim = case.claim(ticks)
         assert worst_intrusion(claim, ticks).amount <= declared(claim)
@@ -40,7 +40,7 @@ def test_one_unannounced_intrusion_loses_no_more_than_declared(case: Case) -> No
 
 @pytest.mark.one_of_each("case")
 @every_private_case
-def test_announced_intrusions_besides_lose_no_more_or_are_refused(case: Case) -> None:
+def test_additional_announced_intrusions_satisfy_claim_or_are_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     if claim.intrusion_refusal():
         run = claim.start(1, SilentNoise())
@@ -101,13 +101,13 @@ def arrays(state: Any) -> list[np.ndarray]:
     return [array for part in parts for array in arrays(part)]
 
 
-def test_users_whose_ticks_must_be_remembered_are_refused() -> None:
+def test_user_units_are_refused_under_pan_privacy() -> None:
     for case in PRIVATE:
         with pytest.raises(ValueError, match=r"^pan_private must be False for users"):
             case.claim(TICKS, unit=User(1, 3))
 
 
-def test_a_run_that_is_not_pan_private_refuses_an_announced_intrusion() -> None:
+def test_run_without_pan_privacy_refuses_announced_intrusion() -> None:
     for case in CASES:
         claim = case.claim(TICKS)
         if not claim.pan_private:
@@ -123,7 +123,7 @@ class BareRegisters(Kary):
 
 
 class StaleRelease(Kary):
-    """A broken twin: nothing is added at the release, the register's own noise being thought enough."""
+    """A broken twin: the release adds no noise to that of the register."""
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Ints:
         level = self.level(state.tick + 1)

@@ -1,4 +1,4 @@
-"""What every pan-private estimator keeps to, whatever it estimates."""
+"""Laws of every pan-private estimator."""
 
 import copy
 import pickle
@@ -32,7 +32,7 @@ def test_every_estimator_is_exported() -> None:
 
 
 @every_estimator
-def test_a_run_that_is_saved_and_loaded_goes_on_as_if_it_were_not(cls: type[Any]) -> None:
+def test_saved_and_loaded_run_continues_identically(cls: type[Any]) -> None:
     claim, sources = claim_of(cls, intrusions=1), [InsecureNoise(4), InsecureNoise(4)]
     straight, moved = (claim.start(source) for source in sources)
     for batch in BATCHES:
@@ -47,14 +47,14 @@ def test_a_run_that_is_saved_and_loaded_goes_on_as_if_it_were_not(cls: type[Any]
 
 
 @every_estimator
-def test_no_run_of_another_claim_goes_on(cls: type[Any]) -> None:
+def test_save_of_another_claim_is_refused(cls: type[Any]) -> None:
     saved = claim_of(cls).start().save()
     with pytest.raises(InvalidSaveError):
         claim_of(cls, universe=41).load(saved)
 
 
 @every_estimator
-def test_what_is_no_user_is_dropped_in_silence(cls: type[Any]) -> None:
+def test_items_that_are_no_users_are_dropped_silently(cls: type[Any]) -> None:
     run = claim_of(cls).start()
     for batch in BATCHES:
         came(run, batch)
@@ -73,7 +73,7 @@ def test_intrusions_are_limited_and_refusals_change_nothing(cls: type[Any]) -> N
 
 
 @every_estimator
-def test_what_is_handed_over_is_not_what_the_run_goes_on_with(cls: type[Any]) -> None:
+def test_intrusion_view_differs_from_the_continued_state(cls: type[Any]) -> None:
     claim = claim_of(cls, intrusions=1, universe=400)
     run = claim.start()
     release = run.intrude()
@@ -115,7 +115,7 @@ def test_the_unit_is_a_user_with_all_appearances(cls: type[Any]) -> None:
         ({"replace": 1}, "replace must be True or False, got 1"),
     ],
 )
-def test_what_makes_no_claim_is_refused(cls: type[Any], settings: dict[str, Any], words: str) -> None:
+def test_invalid_estimator_settings_are_refused(cls: type[Any], settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=f"^{words}$"):
         claim_of(cls, **settings)
 

@@ -1,4 +1,4 @@
-"""The law of the house: the worst loss over all neighbours, enumerated, is the declared one.
+"""The main privacy law: the worst loss of all neighbours, enumerated, equals the claim.
 
 From the strategy: one unit moves column t of C (times its bound); under discrete Laplace noise the
 loss is the sum of |moves|/scale, under discrete Gaussian noise the sum of moves^2/(2 parameter).
@@ -22,7 +22,7 @@ from tests.support.catalogue import Case, every_case, every_kept_case
 UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
 EVERY = range(1, 301)
 FEW = (1, 2, 7, 27, 100, 300)
-SLACK = Fraction(1, 10**4)  # what a rounded recursion may charge above its ideal column
+SLACK = Fraction(1, 10**4)  # excess charge that a rounded recursion is allowed
 
 
 def declared(claim: LinearMechanism[Any]) -> Fraction:
@@ -31,10 +31,10 @@ def declared(claim: LinearMechanism[Any]) -> Fraction:
 
 
 def weights(strategy: Strategy, bound: int) -> tuple[np.ndarray, bool]:
-    """What one move of each row costs: |move| times this (Laplace), or move^2 times this (Gaussian)."""
+    """Return the cost of each row per |move| (Laplace) or per move^2 (Gaussian)."""
     rows = list(zip(strategy.distributions, strategy.grids, strict=True))
     (pure,) = {isinstance(distribution, DiscreteLaplace) for distribution, _ in rows}
-    costs = {row: cost(*row, bound) for row in set(rows)}  # which are few, and many rows alike
+    costs = {row: cost(*row, bound) for row in set(rows)}  # few distinct rows
     return np.array([costs[row] for row in rows]), pure
 
 
@@ -45,7 +45,7 @@ def cost(distribution: Any, grid: int, bound: int) -> float:
 
 
 def worst(strategy: Strategy, bound: int) -> float:
-    """The worst loss over all neighbours that differ in one tick."""
+    """Return the worst loss of all neighbours that differ in one tick."""
     costs, pure = weights(strategy, bound)
     return float((costs @ np.abs(strategy.measure) ** (1 if pure else 2)).max())
 
@@ -58,8 +58,8 @@ def check(claim: LinearMechanism[Any], ticks: int, *, tight: bool) -> None:
 
 
 @every_case
-def test_the_worst_loss_over_all_neighbours_is_the_declared_one(case: Case) -> None:
-    """A mechanism without an end need not be tight before its 300th tick; one with a horizon must."""
+def test_worst_loss_of_all_neighbours_equals_the_claim(case: Case) -> None:
+    """Mechanisms without a horizon need not be tight before tick 300. Others must be."""
     for horizon in FEW:
         check(case.claim(horizon), horizon, tight=not case.unbounded)
     check(case.claim(300, bound=3), 300, tight=True)
@@ -67,14 +67,14 @@ def test_the_worst_loss_over_all_neighbours_is_the_declared_one(case: Case) -> N
 
 @pytest.mark.slow
 @every_kept_case
-def test_the_worst_loss_is_the_declared_one_for_every_horizon_to_300(case: Case) -> None:
-    """(epsilon, delta) is left out: it is calibrated as the rho that it is kept as."""
+def test_worst_loss_equals_the_claim_at_horizons_to_300(case: Case) -> None:
+    """(epsilon, delta) is omitted, since it is calibrated as its stored rho."""
     for horizon in EVERY:
         check(case.claim(horizon), horizon, tight=not case.unbounded)
 
 
 @every_kept_case
-def test_native_units_lose_no_more_than_declared_and_no_less_than_enumeration(case: Case) -> None:
+def test_native_units_lose_at_most_the_claim(case: Case) -> None:
     refused: Any = sg.User if dict(case.settings).get("pan_private") else ()  # see test_pan_private
     for unit in UNITS:
         if not isinstance(unit, refused):
@@ -94,14 +94,14 @@ def check_unit(case: Case, unit: Any, ticks: int = 12) -> None:
 
 
 def grouped(case: Case, ticks: int, size: int, bound: int) -> float:
-    """The variance of calibrating one tick to so much less that a group of `size` keeps the loss."""
+    """Return the variance of a tick-level calibration that covers a group of `size`."""
     rest = case.loss.additive_loss
     smaller = rest.part(Fraction(1, size**rest.power))
     return Case(case.cls, smaller, case.settings).claim(ticks, bound=bound).mean_variance(ticks)
 
 
 @every_case
-def test_gaussian_noise_is_drawn_when_the_last_item_of_its_row_has_come(case: Case) -> None:
+def test_gaussian_noise_is_drawn_after_last_item_of_row(case: Case) -> None:
     """Without this, adaptive privacy is proved for Laplace noise alone."""
     ticks, noise = 40, CountedNoise(SilentNoise())
     claim = case.claim(ticks)
@@ -141,9 +141,7 @@ def published_part(claim: LinearMechanism[Any], ticks: int) -> float:
         (TwoLevel, (16, 20, 64, 100, 300), 1.0, 1.0),
     ],
 )
-def test_what_readers_see_has_the_stated_part_of_rho(
-    make: Any, horizons: tuple[int, ...], least: float, most: float
-) -> None:
+def test_releases_lose_the_stated_share_of_rho(make: Any, horizons: tuple[int, ...], least: float, most: float) -> None:
     """The source of the figures in README.md and docs/continual.md, to two digits."""
     parts = [published_part(make(sg.Zcdp(1), horizon=horizon), horizon) for horizon in horizons]
     assert (round(min(parts), 2), round(max(parts), 2)) == (least, most)

@@ -1,7 +1,7 @@
-"""Laws of bounds: a unit that moves several numbers of a tick loses what is declared, and not much less.
+"""Laws of bounds: a unit that moves several numbers of a tick loses the claim, and not much less.
 
-What one move m of a tick's vector does to the measurements is enumerated from the strategy, row by row and
-coordinate by coordinate; no mechanism's own sensitivity is used.
+The effect of a move m of a tick's vector is enumerated from the strategy, row by row and coordinate by coordinate.
+The mechanism's own sensitivity is not used.
 """
 
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ MOVES = {
 every_move = pytest.mark.parametrize(("move", "reach"), MOVES.values(), ids=MOVES)
 UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
 HORIZONS = [1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 100, 255, 300]
-FEW = [1, 8, 300]  # of (epsilon, delta), which is kept as a rho
-SLACK = 1e-4  # what a rounded recursion may charge above its ideal column
+FEW = [1, 8, 300]  # horizons for (epsilon, delta), which is stored as a rho
+SLACK = 1e-4  # excess charge that a rounded recursion is allowed
 
 
 def lost(strategy: Strategy, ticks: tuple[int, ...], moves: np.ndarray) -> float:
-    """The loss of neighbours whose vectors differ by these moves, one row a tick, at these ticks (from 0)."""
+    """Return the loss if the vectors differ by `moves`, one row a tick, at `ticks` (from 0)."""
     moved = strategy.measure[:, list(ticks)] @ moves * np.array(strategy.grids)[:, None]
     total = 0.0
     for row, distribution in zip(moved, strategy.distributions, strict=True):
@@ -59,7 +59,7 @@ def test_one_tick_of_several_numbers_loses_the_declared_loss(case: Case, move: A
 
 
 def worst_of_one(claim: LinearMechanism[Any], ticks: int, move: tuple[int, ...]) -> float:
-    """The loss at the dearest tick; costs of rows are computed once, which `lost` does for every tick."""
+    """Return the loss at the worst tick. Unlike `lost`, compute the costs of rows once."""
     strategy, moves = claim.strategy(ticks), np.array(move, float)
     grids = np.array(strategy.grids, float)
     first = strategy.distributions[0]
@@ -72,7 +72,7 @@ def worst_of_one(claim: LinearMechanism[Any], ticks: int, move: tuple[int, ...])
 
 @every_case
 @every_move
-def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, reach: Sensitivity) -> None:
+def test_loss_of_a_tick_matches_its_definition(case: Case, move: Any, reach: Sensitivity) -> None:
     claim = case.claim(9, bound=reach)
     strategy = claim.strategy(9)
     enumerated = max(lost(strategy, (t,), np.array([move])) for t in range(9))
@@ -82,21 +82,21 @@ def test_the_loss_of_a_tick_is_that_of_the_definition(case: Case, move: Any, rea
 @pytest.mark.one_of_each("case", "move")
 @every_case
 @every_move
-def test_a_twin_that_forgets_a_coordinate_is_caught(case: Case, move: Any, reach: Sensitivity) -> None:
-    """Bounded by its largest number alone, the vector's move loses more than is declared."""
+def test_twin_that_omits_a_coordinate_is_caught(case: Case, move: Any, reach: Sensitivity) -> None:
+    """If only its largest number bounds it, the vector's move exceeds the claim."""
     claim = case.claim(300, bound=max(map(abs, move)))
     assert worst_of_one(claim, 300, move) > declared(claim) * 1.2
 
 
 def directions(move: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-    """All moves of the same reach: its numbers in any order, under any signs."""
+    """Yield all moves of the same sensitivity: its numbers in any order, with any signs."""
     for order in sorted(set(permutations(move))):
         for signs in product((1, -1), repeat=len(order)):
             yield tuple(sign * number for sign, number in zip(signs, order, strict=True))
 
 
 def units_of(case: Case) -> list[Any]:
-    """Those that a claim takes: users are refused by pan-private ones, see test_pan_private."""
+    """Return the units that a claim accepts. Pan-private ones refuse users, see test_pan_private."""
     refused: Any = sg.User if dict(case.settings).get("pan_private") else ()
     return [unit for unit in UNITS if not isinstance(unit, refused)]
 
@@ -104,7 +104,7 @@ def units_of(case: Case) -> list[Any]:
 @pytest.mark.one_of_each("case")
 @every_kept_case
 @every_move
-def test_units_of_several_ticks_lose_no_more_whichever_way_they_move(case: Case, move: Any, reach: Sensitivity) -> None:
+def test_units_of_several_ticks_lose_at_most_the_claim(case: Case, move: Any, reach: Sensitivity) -> None:
     ticks = 8
     for unit in units_of(case):
         claim, chance = case.claim(ticks, unit=unit, bound=reach.scale(unit.events)), np.random.default_rng(1)
@@ -118,8 +118,8 @@ def test_units_of_several_ticks_lose_no_more_whichever_way_they_move(case: Case,
 
 
 @every_kept_case
-def test_a_reach_costs_in_proportion_to_l1_or_to_squared_l2(case: Case) -> None:
-    """Whatever the unit: several ticks' moves may all point the same way, as those of one number do."""
+def test_sensitivity_cost_is_proportional_to_l1_or_squared_l2(case: Case) -> None:
+    """For any unit: moves of several ticks can all have the same sign."""
     for unit in units_of(case):
         one = case.claim(20, unit=unit, bound=unit.events).strategy(20)
         for _, reach in MOVES.values():
@@ -169,7 +169,7 @@ def test_a_reach_that_makes_no_claim_is_refused(case: Case) -> None:
     assert case.claim(20, unit=Tick(5), bound=Sensitivity(5, 13, 2)).tick_sensitivity.l1 == 5
 
 
-def test_a_twin_that_takes_l2_for_every_loss_is_caught() -> None:
+def test_twin_that_uses_l2_for_every_loss_is_caught() -> None:
     claim = sg.continual.Kary(sg.Pure(1), horizon=20, bound=Sensitivity(6, 14, 3))
     twin = replace(claim, bound=Sensitivity(4, 14, 3))  # 4 is above the L2 norm of (3, -2, 1), and below its L1 norm
     assert worst_of_one(twin, 20, (3, -2, 1)) > declared(twin)

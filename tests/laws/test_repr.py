@@ -25,7 +25,7 @@ def made_again(claim: Any) -> Any:
 
 
 @every_case
-def test_the_repr_of_a_mechanism_makes_an_equal_one(case: Case) -> None:
+def test_mechanism_repr_evaluates_to_an_equal_mechanism(case: Case) -> None:
     reach = privacy.Sensitivity(5, 17, coordinates=3)
     given: list[dict[str, Any]] = [{}, {"bound": reach}]
     given += [{"unit": unit, "bound": 3} for unit in UNITS if not dict(case.settings).get("pan_private")]
@@ -36,20 +36,20 @@ def test_the_repr_of_a_mechanism_makes_an_equal_one(case: Case) -> None:
 
 
 @every_adapting
-def test_the_repr_of_a_mechanism_that_adapts_makes_an_equal_one(case: Adapting) -> None:
+def test_adaptive_mechanism_repr_evaluates_to_an_equal_mechanism(case: Adapting) -> None:
     claim = case.claim(20)
     assert made_again(claim) == claim
     assert repr(made_again(claim)) == repr(claim)
 
 
 @pytest.mark.parametrize("cls", estimators_found(), ids=lambda cls: cls.__name__)
-def test_the_repr_of_a_pan_private_estimator_makes_an_equal_one(cls: type[Any]) -> None:
+def test_pan_private_estimator_repr_evaluates_to_equal_estimator(cls: type[Any]) -> None:
     claim = claim_of(cls)
     assert made_again(claim) == claim
 
 
 @pytest.mark.parametrize("name", list_inner_names())
-def test_a_hybrid_takes_every_counter_with_a_horizon_by_its_name(name: str) -> None:
+def test_hybrid_accepts_inner_counters_by_name(name: str) -> None:
     inner: Any = getattr(continual, name)
     loss = sg.Pure(1) if sg.Pure in inner.LOSSES else sg.Zcdp(1)
     claim = Hybrid(loss, inner=name, growth=3)
@@ -60,7 +60,7 @@ def test_a_hybrid_takes_every_counter_with_a_horizon_by_its_name(name: str) -> N
     assert claim.strategy(40).workload == pytest.approx(np.tri(40))
 
 
-def test_the_names_of_inner_counters_are_those_that_count_all_ticks_to_a_horizon() -> None:
+def test_inner_counter_names_exclude_windowed_and_unbounded_counters() -> None:
     windowed = {"ExponentialDecay", "PolynomialDecay", "UnboundedToeplitz", "WindowSum"}
     assert set(list_inner_names()) == {cls.__name__ for cls in exported()} - windowed
 
@@ -75,6 +75,6 @@ def test_the_names_of_inner_counters_are_those_that_count_all_ticks_to_a_horizon
         (SubtractiveTree(sg.Pure(1), horizon=8), "inner must be a running counter with a horizon, got Sub"),
     ],
 )
-def test_what_cannot_be_inside_a_hybrid_is_refused(inner: Any, words: str) -> None:
+def test_invalid_inner_counters_of_a_hybrid_are_refused(inner: Any, words: str) -> None:
     with pytest.raises(ValueError, match=f"^{words}"):
         Hybrid(sg.Pure(1), inner=inner)

@@ -1,4 +1,4 @@
-"""Laws of runs: blocks equal steps, saved runs go on, ends are ends, a failed run stays down."""
+"""Laws of runs: blocks equal steps, saved runs continue, failed runs do not."""
 
 import copy
 import pickle
@@ -28,7 +28,7 @@ def stream(ticks: int = TICKS, width: int = 3) -> np.ndarray:
 
 
 def same(one: np.ndarray, two: np.ndarray) -> None:
-    """Integers bit for bit; floats, which are decoded after noise, to their last digits."""
+    """Compare integers bit for bit, and floats (decoded after noise) to their last digits."""
     assert one.dtype == two.dtype
     if one.dtype.kind == "i":
         np.testing.assert_array_equal(one, two)
@@ -57,7 +57,7 @@ def test_a_block_of_one_group_equals_its_column(case: Case) -> None:
 
 
 @every_case
-def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
+def test_saved_run_continues_bit_for_bit(case: Case) -> None:
     claim, values = case.claim(TICKS), stream()
     for tick in (0, 1, 16, 37):
         noise = InsecureNoise(4)
@@ -70,7 +70,7 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
 
 
 @every_case
-def test_a_saved_run_of_other_settings_or_cut_short_is_refused(case: Case) -> None:
+def test_save_of_other_settings_or_truncated_is_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(2, SilentNoise()).save()
     with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
@@ -123,7 +123,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
 
 
 class Failing:
-    """Noise that fails after so many requests."""
+    """Noise that fails after `requests` requests."""
 
     def __init__(self, requests: int) -> None:
         self.left = requests
@@ -143,7 +143,7 @@ def consume(run: Run[Any, Any]) -> None:
 
 
 @every_case
-def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
+def test_run_with_failed_noise_refuses_to_continue(case: Case) -> None:
     run = case.claim(TICKS).start(1, Failing(6))
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
@@ -161,7 +161,7 @@ def test_a_run_cannot_be_copied_or_pickled(case: Case) -> None:
 
 
 @every_case
-def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> None:
+def test_values_are_refused_by_shape_or_type_only(case: Case) -> None:
     run = case.claim(TICKS).start(2)
     with pytest.raises(ValueError, match=r"^values must be integers, got float64$"):
         run.step([1.0, 2.0])
@@ -186,7 +186,7 @@ def test_values_are_refused_by_shape_and_type_and_never_by_value(case: Case) -> 
 
 
 @every_case
-def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Case) -> None:
+def test_invalid_settings_are_refused(case: Case) -> None:
     for bad in (0, -1, True, 1.5, "3"):
         with pytest.raises(
             ValueError, match=r"^bound must be a whole number of at least 1 or a Sensitivity above 0, got"
@@ -228,14 +228,14 @@ def test_a_claim_is_frozen_hashable_and_printable(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_a_forked_child_cannot_go_on_with_its_parents_run(case: Case) -> None:
+def test_forked_child_cannot_continue_its_parents_run(case: Case) -> None:
     run = case.claim(TICKS).start()
     assert forked(partial(check_refused_in_child, partial(run.step, [1]), run.save)) == 0
 
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_wrapping_around_is_improbable_and_the_bound_says_how_improbable(case: Case) -> None:
+def test_wrap_probability_is_small_and_bounded(case: Case) -> None:
     claim = case.claim(TICKS)
     assert claim.wrap_probability(TICKS) < 1e-30
     assert claim.wrap_probability(TICKS, largest=claim.overflow_limit() - 1) > 0.01

@@ -1,6 +1,6 @@
-"""Laws of sizes: no saved run is larger than its settings predict, at any tick, however wide it is.
+"""Laws of sizes: no saved run is larger than its settings predict, at any tick and width.
 
-A width of one shows what is fixed, a larger one what each group adds.
+A width of one shows the fixed part, a larger one the part of each group.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from tests.support import adaptive_catalogue, catalogue, statistics_catalogue
 
 TICKS, LONG = 20, 90
 WIDTHS = (1, 100)
-DIGITS = 256  # bytes: numbers of groups in a header, which have more digits where there are more groups
+DIGITS = 256  # bytes: more groups need more digits in the header
 
 
 def largest_save(run: Any, ticks: int, step: Callable[[Any, int], None]) -> int:

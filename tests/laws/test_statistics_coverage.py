@@ -1,6 +1,6 @@
-"""Laws of intervals: at 95 % they hold the truth in 93 to 98 % of all runs, whatever the stream.
+"""Laws of intervals: at 95 % they hold the truth in 93 to 98 % of all runs, for any stream.
 
-Groups of one run are runs of one group: each gets the same events, and noise of its own.
+Groups of one run serve as runs of one group: each has the same events and its own noise.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from streamgauge.statistics import Estimate, Mean, Variance
 from streamgauge.testing.noise import InsecureNoise
 
 RUNS = 8000
-SLACK = 0.005  # three standard errors of a frequency of 0.98 over so many runs, and two of one of 0.93
+SLACK = 0.005  # three standard errors of a frequency of 0.98, and two of 0.93
 COUNTS = (5, 20, 100, 1000, 10**4, 10**6)
 LOSSES = [sg.Pure(1), sg.Zcdp("1/20")]
 
@@ -43,19 +43,19 @@ STREAMS: dict[str, Callable[[int], np.ndarray]] = {
 
 @cache
 def totals(claim: Any, name: str, count: int) -> np.ndarray:
-    """The exact vector of a stream, the same for every run and law."""
+    """Return the exact vector of a stream, the same for every run and noise."""
     return claim.compute_totals(STREAMS[name](count))
 
 
 @cache
 def truths(grid: Grid, name: str, count: int) -> tuple[float, float]:
-    """Mean and variance of a stream on a grid."""
+    """Return the mean and variance of a stream on a grid."""
     release = grid.reals(grid.integers(STREAMS[name](count)))
     return float(release.mean()), float(release.var(ddof=1))
 
 
 def estimated(claim: Any, name: str, count: int, ticks: int = 3) -> tuple[Estimate, float]:
-    """The estimates of RUNS runs that saw a stream at the first of some ticks, and the truth."""
+    """Return the estimates of RUNS runs with a stream at the first tick, and the truth."""
     run = claim.start(RUNS, InsecureNoise(count))
     vector = np.repeat(totals(claim, name, count)[:, None], RUNS, axis=1)
     for tick in range(ticks):
@@ -66,7 +66,7 @@ def estimated(claim: Any, name: str, count: int, ticks: int = 3) -> tuple[Estima
 
 @cache
 def after_a_tick(statistic: Any) -> list[tuple[str, int, Estimate, float]]:
-    """One estimate of every stream at every count, with its truth."""
+    """Return one estimate of every stream at every count, with its truth."""
     claim = statistic(sg.Pure(1), lower=0, upper=10, step=0.1, horizon=1000)
     every = ((name, count) for name in STREAMS for count in COUNTS)
     return [(name, count, *estimated(claim, name, count, ticks=1)) for name, count in every]
@@ -111,15 +111,15 @@ def test_intervals_with_public_counts_cover_from_93_to_98_percent(statistic: Any
 
 
 @pytest.mark.parametrize("statistic", [Mean, Variance])
-def test_other_confidences_are_not_promised_too_much(statistic: Any) -> None:
+def test_other_confidences_are_not_overstated(statistic: Any) -> None:
     for name, count, estimate, truth in after_a_tick(statistic):
         assert covered(estimate.interval(0.99), truth) > 0.975, (name, count)
         assert covered(estimate.interval(0.8), truth) > 0.77, (name, count)
 
 
 @pytest.mark.parametrize("statistic", [Mean, Variance])
-def test_the_law_finds_intervals_that_forget_small_counts_or_half_of_the_noise(statistic: Any) -> None:
-    """Broken twins: the delta method everywhere, and noise that is twice as wide as an interval knows."""
+def test_intervals_that_ignore_small_counts_or_noise_are_caught(statistic: Any) -> None:
+    """Broken twins: the delta method everywhere, and intervals of half the width."""
     wrong, narrow = [], []
     for _, _, estimate, truth in after_a_tick(statistic):
         plain = estimate.value - 1.96 * estimate.stddev, estimate.value + 1.96 * estimate.stddev

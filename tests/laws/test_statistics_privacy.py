@@ -1,8 +1,8 @@
-"""The law of the house for statistics: how far one unit moves a tick's vector, enumerated, is the reach.
+"""The main privacy law of statistics: the worst move of a tick's vector, enumerated, equals the sensitivity.
 
-Events are tried one by one in front of others, in every group, with everything that an event can carry; the
-worst move that is found is the reach that the counter's noise is calibrated to: no less, and no more. What
-the counter does with a reach has its own laws.
+Each possible event is added to others, in every group, with every value that it can carry. The worst move must
+equal the sensitivity to which the counter's noise is calibrated. The counter itself has its own
+laws.
 """
 
 import re
@@ -29,7 +29,7 @@ def totals(case: Case, claim: Any, rows: list[Any], groups: list[int]) -> np.nda
 
 
 def moves(case: Case, claim: Any, unit: Any) -> list[np.ndarray]:
-    """Everything that one unit can do to a tick that also has other events."""
+    """Return all moves by one unit of a tick that also has other events."""
     before = stream(case, 1, events=0 if isinstance(unit, sg.Tick) else 5)
     base = totals(case, claim, before.rows, before.groups.tolist())
 
@@ -59,7 +59,7 @@ def public(case: Case) -> list[dict[str, Any]]:
 
 
 def claimed(case: Case, unit: Any, more: dict[str, Any]) -> Any:
-    """The claim, if it can be made for this unit; a refusal must say why."""
+    """Return the claim, or None if it cannot have this unit. A refusal must give a reason."""
     try:
         return case.claim(HORIZON, unit=unit, **more)
     except ValueError as refusal:
@@ -75,7 +75,7 @@ def test_the_worst_move_of_one_unit_is_the_reach(case: Case, unit: Any) -> None:
     for more in public(case) if unit.replace else [{}]:
         claim = claimed(case, unit, more)
         if claim is None or claim.counter_unit != unit:
-            continue  # what a unit does over several ticks has laws of its own
+            continue  # units of several ticks have their own laws
         l1, l2_squared, coordinates = farthest(moves(case, claim, unit))
         reach: Sensitivity = claim.tick_sensitivity
         assert (l1, l2_squared) == (reach.l1, reach.l2_squared)
@@ -83,7 +83,7 @@ def test_the_worst_move_of_one_unit_is_the_reach(case: Case, unit: Any) -> None:
 
 
 @every_running_case
-def test_the_worst_loss_over_a_short_stream_is_the_declared_one(case: Case) -> None:
+def test_worst_loss_of_a_short_stream_equals_the_claim(case: Case) -> None:
     claim = case.claim(HORIZON)
     strategy = claim.counter.strategy(HORIZON)
     if claim.counter_unit != claim.unit:
@@ -100,15 +100,15 @@ def test_the_worst_loss_over_a_short_stream_is_the_declared_one(case: Case) -> N
 
 
 def cost(row: Fraction, distribution: Any, move: np.ndarray) -> Fraction:
-    """What a move costs under one row's noise, over all places of the vector."""
+    """Return the cost of a move under one row's noise, summed for all numbers of the vector."""
     if isinstance(distribution, DiscreteLaplace):
         return abs(row) * int(abs(move).sum()) / distribution.scale
     return row**2 * int((move * move).sum()) / (2 * distribution.parameter)
 
 
 @every_running_case
-def test_a_reach_that_forgets_something_is_found(case: Case) -> None:
-    """The broken twin: a claim that says half its reach."""
+def test_understated_sensitivity_is_caught(case: Case) -> None:
+    """The broken twin: a claim with half its sensitivity."""
     claim = case.claim(HORIZON)
     if claim.counter_unit != claim.unit:
         return
@@ -118,8 +118,8 @@ def test_a_reach_that_forgets_something_is_found(case: Case) -> None:
 
 
 @every_running_case
-def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: Case) -> None:
-    """Nothing else: no user, no key, no exact number."""
+def test_pan_private_run_stores_only_registers_and_published_values(case: Case) -> None:
+    """It stores no user, no key and no exact number."""
     windows = ["running", "each"] if "each" in case.kind.windows else ["running"]
     for window in windows:
         claim = private(case, window)
@@ -137,7 +137,7 @@ def test_a_pan_private_run_remembers_its_registers_and_what_was_published(case: 
 
 
 def private(case: Case, window: str) -> Any:
-    """The pan-private claim, if there is one; a refusal must say why."""
+    """Return the pan-private claim, or None. A refusal must give a reason."""
     try:
         return case.claim(HORIZON, window=window, pan_private=True)
     except ValueError as refusal:
@@ -151,7 +151,7 @@ def arrays(memory: Any) -> list[np.ndarray]:
 
 
 def published(claim: Any, release: Any) -> list[np.ndarray]:
-    """What a release says, as cells: for extremes, the one statistic that holds on to what it said."""
+    """Return a release as cells. Only Extremes stores its releases."""
     if not hasattr(release, "minimum"):
         return []
     cells = [np.searchsorted(claim.axis.edges, edge) for edge in (release.minimum, release.maximum)]

@@ -1,4 +1,4 @@
-"""Laws of every statistic's runs: exact without noise, blocks equal steps, saved runs go on."""
+"""Laws of every statistic's runs: exact without noise, blocks equal steps, saves continue."""
 
 import copy
 import pickle
@@ -30,14 +30,14 @@ from tests.support.statistics_catalogue import (
 )
 
 TICKS = 9
-SAVED = (1, 7, TICKS)  # ticks after which a run is saved and loaded
+SAVED = (1, 7, TICKS)  # a run is saved and loaded after these ticks
 NUMBERS: list[Any] = [float("nan"), float("inf"), float("-inf"), 10**400, -(10**400), 2**63, -(2**63), 1e308]
 OTHERS: list[Any] = ["", "text", b"\xff", "\ud800", [1, 2], {}, object(), 1 + 2j, np.ma.masked, True, 0.1, -0.0]
 HOSTILE = [*NUMBERS, *OTHERS, np.datetime64("NaT"), np.float16("inf")]
 
 
 class Raising:
-    """An item whose every act raises."""
+    """An item that raises on every operation."""
 
     def __float__(self) -> float:
         raise RuntimeError("private")
@@ -87,7 +87,7 @@ def test_feed_equals_steps(case: Case) -> None:
     two = [fed.feed(**given(case, claim, early), ticks=early.ticks, until=5)]
     two += [fed.feed(**given(case, claim, in_order), ticks=in_order.ticks, until=TICKS)]
     assert fed.tick == stepped.tick == TICKS
-    if not claim.HAS_MEMORY and not claim.bounds_users:  # which depend on the order within a tick
+    if not claim.HAS_MEMORY and not claim.bounds_users:  # these depend on the order inside a tick
         same(claim.join_releases([*split(two[0], 5), *split(two[1], TICKS - 5)]), one)
 
 
@@ -97,8 +97,8 @@ def split(release: Any, ticks: int) -> list[Any]:
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
-    """Saved before its first tick, and again and again."""
+def test_saved_run_continues_bit_for_bit(case: Case) -> None:
+    """The run is saved before its first tick and several times later."""
     claim, events, noise = case.claim(TICKS), stream(case, TICKS), InsecureNoise(4)
     run = claim.start(WIDTH, noise)
     twin = claim.load(run.save(), noise.clone())
@@ -113,7 +113,7 @@ def test_a_saved_run_goes_on_bit_for_bit(case: Case) -> None:
 
 
 @every_running_case
-def test_a_saved_run_of_another_claim_or_cut_short_is_refused(case: Case) -> None:
+def test_save_of_another_claim_or_truncated_is_refused(case: Case) -> None:
     claim = case.claim(TICKS)
     saved = claim.start(WIDTH, SilentNoise()).save()
     with pytest.raises(InvalidSaveError, match=r"^saved must be a run of .*, got one of "):
@@ -153,7 +153,7 @@ def test_labels_are_groups_and_other_labels_are_dropped(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @every_running_case
-def test_no_item_can_raise_or_change_how_another_is_read(case: Case) -> None:
+def test_hostile_item_cannot_raise_or_change_other_items(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=20)
     for hostile in [*HOSTILE, Raising()]:
         rows = [hostile, *events.rows, hostile]
@@ -186,7 +186,7 @@ def test_past_the_horizon_is_a_typed_refusal_that_changes_nothing(case: Case) ->
 
 
 class Failing:
-    """Noise that fails after so many requests."""
+    """Noise that fails after `requests` requests."""
 
     def __init__(self, requests: int) -> None:
         self.left = requests
@@ -206,7 +206,7 @@ def consume(run: Any) -> None:
 
 
 @every_running_case
-def test_a_run_whose_noise_failed_refuses_to_go_on(case: Case) -> None:
+def test_run_with_failed_noise_refuses_to_continue(case: Case) -> None:
     run = case.claim(TICKS).start(1, Failing(4))
     with pytest.raises(OSError, match="no entropy"):
         consume(run)
@@ -237,7 +237,7 @@ def test_a_claim_is_frozen_hashable_and_printable(case: Case) -> None:
 
 
 @every_running_case
-def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case: Case) -> None:
+def test_invalid_settings_are_refused(case: Case) -> None:
     for setting, bad, words in (
         ("loss", "a lot", "loss must be "),
         ("unit", sg.WEvent, "unit must be an Event, WEvent, Tick or User, got"),
@@ -257,7 +257,7 @@ def test_settings_that_make_no_claim_are_refused_in_the_words_of_the_house(case:
 
 
 @every_running_case
-def test_columns_are_refused_by_shape_and_type_without_a_word_of_their_length(case: Case) -> None:
+def test_columns_are_refused_without_revealing_their_length(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=7)
     run = claim.start(WIDTH, SilentNoise())
     columns = given(case, claim, events)
@@ -285,7 +285,7 @@ def test_an_empty_tick_releases_like_any_other(case: Case) -> None:
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone(case: Case) -> None:
+def test_feed_without_ticks_releases_nothing_and_changes_nothing(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1, events=9)
     run, twin = claim.start(WIDTH, InsecureNoise(6)), claim.start(WIDTH, InsecureNoise(6))
     columns = given(case, claim, events)
@@ -295,5 +295,5 @@ def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone(case: Case) -> 
         same(run.step(**columns), twin.step(**columns), close=False)
 
 
-def test_there_is_something_to_try() -> None:
+def test_case_list_exceeds_the_running_cases() -> None:
     assert len(CASES) > len(RUNNING) > 0

@@ -1,4 +1,4 @@
-"""Laws of vectors that are made elsewhere, from sums or cells, and of releases laid out as columns."""
+"""Laws of external vectors, from sums or cells, and of releases as columns."""
 
 from itertools import product
 from typing import Any
@@ -20,7 +20,7 @@ every_axis = pytest.mark.parametrize("case", AXES, ids=str)
 
 
 def vectors(case: Case, claim: Any, ticks: int = TICKS) -> np.ndarray:
-    """(ticks, channels, width) of some events."""
+    """Return the vectors of some events, of shape (ticks, channels, width)."""
     events = stream(case, ticks)
     parts = [events.tick(tick) for tick in range(1, ticks + 1)]
     made = [claim.compute_totals(case.kind.columns(part.rows), part.groups, WIDTH) for part in parts]
@@ -28,7 +28,7 @@ def vectors(case: Case, claim: Any, ticks: int = TICKS) -> np.ndarray:
 
 
 def refused(case: Case, claim: Any) -> bool:
-    """Whether vectors are none of its ways; it must say so."""
+    """Return True if the claim refuses vectors. A refusal must give a reason."""
     if not claim.HAS_MEMORY:
         return False
     run = claim.start(WIDTH, SilentNoise())
@@ -39,7 +39,7 @@ def refused(case: Case, claim: Any) -> bool:
 
 @pytest.mark.one_of_each("case")
 @every_case
-def test_many_ticks_at_once_release_what_takes_release(case: Case) -> None:
+def test_many_ticks_at_once_release_the_same_as_single_steps(case: Case) -> None:
     claim = case.claim(TICKS)
     if refused(case, claim):
         return
@@ -47,7 +47,7 @@ def test_many_ticks_at_once_release_what_takes_release(case: Case) -> None:
     for noise in (SilentNoise, lambda: InsecureNoise(8)):
         one, two = claim.start(WIDTH, noise()), claim.start(WIDTH, noise())
         singly = claim.join_releases([one.step_totals(vector) for vector in totals])
-        if isinstance(singly, tuple | list):  # a statistic whose ticks stay apart
+        if isinstance(singly, tuple | list):  # a statistic with separate releases of ticks
             together = [*two.feed_totals(totals[:2]), *two.feed_totals(totals[2:])]
             same(list(singly), together)
             continue
@@ -77,7 +77,7 @@ def test_too_many_ticks_are_refused_before_anything_is_drawn(case: Case) -> None
 
 
 @every_power
-def test_power_sums_make_the_vector_that_events_make(case: Case) -> None:
+def test_power_sums_give_the_vector_of_their_events(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, 1)
     exact = claim.compute_totals(case.kind.columns(events.rows), events.groups, WIDTH).reshape(-1, WIDTH)
     np.testing.assert_array_equal(claim.vectors_from_power_sums(*power_sums(claim, events)), exact)
@@ -86,7 +86,7 @@ def test_power_sums_make_the_vector_that_events_make(case: Case) -> None:
 
 
 def power_sums(claim: Any, events: Any) -> list[np.ndarray]:
-    """n, s1 and s2 of every group, as an engine adds them up."""
+    """Return n, s1 and s2 of every group, as an engine sums them."""
     made = np.zeros((3, WIDTH), np.int64)
     for group in range(WIDTH):
         own = events.only(np.flatnonzero(events.groups == group))
@@ -111,7 +111,7 @@ def test_power_sums_wrap_around_like_counters(case: Case) -> None:
 
 
 @every_axis
-def test_cells_make_the_vectors_that_events_make(case: Case) -> None:
+def test_cells_give_the_vectors_of_their_events(case: Case) -> None:
     claim, events = case.claim(TICKS), stream(case, TICKS)
     exact = vectors(case, claim)
     rest = np.array([isinstance(row, int | float) for row in events.rows])
@@ -129,7 +129,7 @@ def test_cells_make_the_vectors_that_events_make(case: Case) -> None:
 
 
 @every_case
-def test_statistics_of_neither_say_so(case: Case) -> None:
+def test_statistics_without_power_sums_or_cells_refuse_them(case: Case) -> None:
     claim = case.claim(TICKS)
     nothing = np.zeros(0, np.int64)
     if claim.max_power is None:

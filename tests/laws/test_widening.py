@@ -1,7 +1,7 @@
-"""Laws of dormant groups: a group that joins late is, in law, one that was there and had only zeros.
+"""Laws of dormant groups: a late group has the law of an earlier group with only zeros.
 
-Exactly: without noise the releases are the truth, and every draw of a dormant state decodes over the later
-ticks as a draw of the strategy does. Statistically: variances and covariances are the claimed ones.
+Exact: without noise the releases are the truth, and every draw of a dormant state decodes like a draw of the
+strategy at all later ticks. Statistical: variances and covariances match the claim.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ from tests.support.catalogue import Case, every_case, every_kept_case
 from tests.support.saved_states import live_state
 
 TICKS = 24
-MOMENTS = [0, 1, 7, 13, 16]  # at which groups join
+MOMENTS = [0, 1, 7, 13, 16]  # ticks at which groups join
 WIDTH = 4000
 Z = 6.5  # standard errors: p below 1e-10 each
 
 
 class Switched:
-    """Noise that can be exchanged on the way."""
+    """Noise with a replaceable source."""
 
     def __init__(self, inner: Noise) -> None:
         self.inner = inner
@@ -86,7 +86,7 @@ def check_truth(claim: LinearMechanism[Any], workload: np.ndarray, moment: int) 
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_a_widened_run_is_both_states_side_by_side(case: Case) -> None:
+def test_widened_run_equals_two_separate_runs(case: Case) -> None:
     claim = case.claim(TICKS)
     for moment in [] if claim.pan_private else MOMENTS:
         check_sides(claim, moment)
@@ -95,7 +95,7 @@ def test_a_widened_run_is_both_states_side_by_side(case: Case) -> None:
 def check_sides(claim: LinearMechanism[Any], moment: int) -> None:
     values, noise = stream(TICKS, 5), Switched(InsecureNoise(1))
     run = claim.start(2, noise)
-    for row in values[:moment, :2]:  # one by one, so that room was made at other ticks than for the new
+    for row in values[:moment, :2]:  # one by one, so that capacity grew at other ticks
         run.step(row)
     old = deepcopy(live_state(run))
     noise.inner = InsecureNoise(2)
@@ -122,7 +122,7 @@ def test_a_widened_run_is_saved_and_loaded_bit_for_bit(case: Case) -> None:
 
 
 @every_case
-def test_a_run_whose_noise_failed_while_it_was_widened_refuses_to_go_on(case: Case) -> None:
+def test_run_with_failed_noise_during_widening_refuses_to_continue(case: Case) -> None:
     if not widened(case):
         return
     noise = Switched(SilentNoise())
@@ -147,13 +147,13 @@ def test_bad_widths_are_refused_and_change_nothing(case: Case) -> None:
     assert run.step([1, 2]).shape == (2,)
 
 
-def test_a_step_of_the_old_width_is_refused_after_another_thread_widened_the_run() -> None:
+def test_step_of_old_width_is_refused_after_concurrent_widening() -> None:
     run = Kary(Pure(1), horizon=TICKS).start(1, SilentNoise())
     run.step([1])
     part = run._exclusive
 
     def late(check: Any) -> Any:
-        """Its turn comes after the values were looked at, and after the other thread's."""
+        """Enter after the values were checked and after the other thread widened."""
         run._exclusive = part
         run.widen(2)
         return part(check)
@@ -165,7 +165,7 @@ def test_a_step_of_the_old_width_is_refused_after_another_thread_widened_the_run
 
 
 def drawn_patterns(claim: LinearMechanism[Any], dormant: Any, moment: int) -> Counter[Any]:
-    """(law, what it adds to each later release) of every draw in a dormant state that is in any of them."""
+    """Count (law, effect on each later release) of all visible draws of a dormant state."""
     counted, strategy = CountedNoise(SilentNoise()), claim.strategy(TICKS)
     dormant(1, moment, counted)
     grids = {law_of(d): g for d, g in zip(strategy.distributions, strategy.grids, strict=True)}
@@ -193,15 +193,15 @@ def visible(patterns: Counter[Any]) -> Counter[Any]:
 
 
 def strategy_patterns(strategy: Strategy, drawn: int, moment: int) -> Counter[Any]:
-    """The same from the matrices, of the first `drawn` draws."""
+    """Count the same from the matrices, for the first `drawn` draws."""
     columns = [(law_of(strategy.distributions[r]), rounded(strategy.decode[moment:, r])) for r in strategy.draws]
     return visible(Counter(columns[:drawn]))
 
 
 @pytest.mark.one_of_each("case")
 @every_kept_case
-def test_every_draw_of_a_dormant_state_decodes_as_one_of_the_strategy(case: Case) -> None:
-    """For each way of making dormant states: by feeding zeros, and by the mechanism's own."""
+def test_draws_of_dormant_states_decode_like_the_strategy(case: Case) -> None:
+    """Dormant states are built by feeding zeros and by the mechanism's own method."""
     claim = case.claim(TICKS)
 
     def fed(width: int, tick: int, noise: Noise) -> Any:
@@ -234,7 +234,7 @@ def later_releases(claim: LinearMechanism[Any], moment: int) -> np.ndarray:
 
 
 def agrees(products: np.ndarray, expected: float) -> bool:
-    """Whether products of two centred releases have the mean that is expected of them."""
+    """Return True if products of two centred releases have the expected mean."""
     uncertainty = products.std() / np.sqrt(WIDTH)
     return bool(abs(products.mean() - expected) < Z * uncertainty + 1e-9)
 
@@ -262,7 +262,7 @@ def covariances(claim: LinearMechanism[Any]) -> np.ndarray:
 
 
 class NoPast(Kary):
-    """A broken twin: new groups begin without the noise of the past."""
+    """A broken twin: new groups start without the noise of past ticks."""
 
     def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
         state = self.initial(width, noise)
@@ -271,7 +271,7 @@ class NoPast(Kary):
 
 
 class ShortMemory(Kary):
-    """A broken twin: the right number of draws, all of which the next block forgets."""
+    """A broken twin: the right number of draws, but the next block drops all of them."""
 
     def zero_state(self, width: int, tick: int, noise: Noise) -> Any:
         state = super().zero_state(width, tick, noise)

@@ -1,4 +1,4 @@
-"""Collectors: what no device sends is dropped, no report counts for more than its share, sums are sums."""
+"""Collectors: impossible reports are dropped, the influence of a report is bounded, and tables are sums."""
 
 from dataclasses import dataclass, replace
 from itertools import product
@@ -40,7 +40,7 @@ def same(one, two):
 
 
 @sketches
-def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_no_other(claim):
+def test_collector_accepts_exactly_the_payloads_of_honest_devices(claim):
     honest = 24 if claim.report_size == 1 else 3 * 2**5
     payloads = every_payload(claim)
     collector = claim.build_collector()
@@ -49,14 +49,14 @@ def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_no_other(cla
 
 
 @sketches
-def test_no_report_moves_an_estimate_by_more_than_an_honest_one_may(claim):
+def test_largest_move_of_an_estimate_is_the_influence(claim):
     good = claim.well_formed(np.array([list(payload) for payload in every_payload(claim)], np.uint8))
     reports = [payload for payload, fine in zip(every_payload(claim), good, strict=True) if fine]
     steps = [np.abs(moved(claim, report, ITEMS)).max() for report in reports]
     assert max(steps) == pytest.approx(claim.influence)
 
 
-def test_a_twin_that_takes_any_code_is_moved_by_reports_that_nobody_sends():
+def test_twin_that_accepts_any_code_is_moved_by_forgeries():
     @dataclass(frozen=True)
     class Credulous(HadamardCountMeanSketch):
         def well_formed(self, reports):
@@ -75,7 +75,7 @@ def test_a_twin_that_takes_any_code_is_moved_by_reports_that_nobody_sends():
 
 
 @sketches
-def test_whatever_is_added_never_raises(claim):
+def test_malformed_reports_are_dropped_and_never_raise(claim):
     collector, _ = filled(claim)
     before = read_state(collector).table.copy()
     size = claim.report_size
@@ -100,7 +100,7 @@ def test_whatever_is_added_never_raises(claim):
 
 
 @sketches
-def test_reports_count_alike_as_rows_as_a_list_and_joined(claim):
+def test_reports_as_rows_list_or_bytes_count_alike(claim):
     whole, reports = filled(claim)
     for given in (reports.tobytes(), [row.tobytes() for row in reports], memoryview(reports.tobytes()), reports[::-1]):
         other = claim.build_collector()
@@ -109,7 +109,7 @@ def test_reports_count_alike_as_rows_as_a_list_and_joined(claim):
 
 
 @sketches
-def test_two_collectors_merged_are_one_of_all_reports(claim):
+def test_merged_collectors_equal_one_of_all_reports(claim):
     whole, reports = filled(claim)
     parts = [claim.build_collector() for _ in range(2)]
     for collector, part in zip(parts, np.array_split(reports, [70]), strict=True):
@@ -128,7 +128,7 @@ def test_two_collectors_merged_are_one_of_all_reports(claim):
 
 
 @sketches
-def test_what_is_removed_was_never_there(claim):
+def test_removed_reports_leave_no_trace(claim):
     whole, reports = filled(claim)
     part = claim.build_collector()
     part.add(reports[50:])
@@ -141,7 +141,7 @@ def test_what_is_removed_was_never_there(claim):
 
 
 @sketches
-def test_a_saved_collector_goes_on_where_it_stopped_and_only_under_its_claim(claim):
+def test_saved_collector_continues_only_with_its_mechanism(claim):
     whole, reports = filled(claim)
     saved = whole.save()
     loaded = claim.load(saved)
@@ -156,7 +156,7 @@ def test_a_saved_collector_goes_on_where_it_stopped_and_only_under_its_claim(cla
 
 
 @sketches
-def test_a_save_of_numbers_that_no_reports_come_to_is_refused(claim):
+def test_save_with_impossible_numbers_is_refused(claim):
     for change in (
         {"reports": -1},
         {"reports": 1},
@@ -172,7 +172,7 @@ def test_a_save_of_numbers_that_no_reports_come_to_is_refused(claim):
 
 
 @sketches
-def test_estimates_before_any_report_are_nought(claim):
+def test_estimates_without_reports_are_zero(claim):
     found = claim.build_collector().estimate(ITEMS)
     assert not found.count.any()
     assert not found.stddev.any()
@@ -214,7 +214,7 @@ def test_top_is_the_candidates_of_the_largest_estimates():
     assert collector.top(["b", "a", "b", "b", 7, "7", np.int8(7)], 9).items == ("b", "a", 7)
 
 
-def test_frequencies_say_shares_and_cut_intervals():
+def test_frequencies_have_shares_and_clipped_intervals():
     found = Frequencies(("a", "b"), np.array([-3.0, 60.0]), np.array([2.0, 30.0]), 100)
     low, high = found.interval(0.95)
     assert found.share.tolist() == [-0.03, 0.6]

@@ -1,4 +1,4 @@
-"""Collisions: intervals hold beside an item that has nearly all reports, and no liar widens them at will."""
+"""Collisions: intervals hold next to a dominant item, and dishonest reports widen them little."""
 
 import numpy as np
 import pytest
@@ -19,14 +19,14 @@ kinds = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 
 
 def standardised(rows, width):
-    """Collisions of so many rows, in standard deviations from their mean, and their chances."""
+    """Return the collisions of some rows, in standard deviations from their mean, and their chances."""
     law, counts = binom(rows, 1 / width), np.arange(rows + 1)
     return (counts - law.mean()) / law.std(), law.pmf(counts)
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(16, 1024), (64, 256), (64, 64), (256, 16), (1, 2)])
 @pytest.mark.parametrize("tail", [0.05, 0.025, 5e-4, 1e-8])
-def test_the_worst_tail_of_one_other_item_or_several_is_as_large_as_is_said(hashes, width, tail):
+def test_worst_tail_with_other_items_is_the_stated_one(hashes, width, tail):
     share, normal = GRID[:-1] ** 2, norm.isf(tail)
     said, tails = tail_quantile(hashes, width, tail, share), []
     for items in (each for each in ITEM_COUNTS if each * hashes <= MAX_BINOMIAL_MEAN * width):
@@ -39,7 +39,7 @@ def test_the_worst_tail_of_one_other_item_or_several_is_as_large_as_is_said(hash
     assert (np.max(tails, 0)[said > normal + 1e-6] > 0.999 * tail).all()
 
 
-def test_many_rows_a_column_are_nearly_normal_and_join_on():
+def test_tail_quantile_is_continuous_and_normal_for_many_rows():
     few, many = (tail_quantile(hashes, 64, 1e-4, GRID**2) for hashes in (6400, 6401))
     assert few == pytest.approx(many, rel=0.003)
     assert tail_quantile(65536, 4, 1e-4, 1.0) == pytest.approx(norm.isf(1e-4), rel=0.01)
@@ -61,7 +61,7 @@ def misses(confidence):
     return np.sum(found, 0), 4 * len(RARE)
 
 
-def test_intervals_hold_for_rare_items_beside_one_that_all_have_and_normal_ones_do_not():
+def test_intervals_of_rare_items_hold_next_to_a_dominant_one():
     (said, normal), asked = misses(0.999)
     assert binom(asked, 0.001 / 2).sf(said - 1) > FLUKE
     assert binom(asked, 0.001 / 2).sf(normal - 1) < FLUKE
@@ -90,7 +90,7 @@ def test_no_honest_table_is_cut(kind, common, monkeypatch):
 
 
 def widened(collector, liars, cells):
-    """By what a standard error grows if liars send the same in each of so many cells."""
+    """Return the growth of a standard error if dishonest devices send one report for each of some cells."""
     before = collector.estimate(["nobody's"]).stddev[0]
     both = collector.mechanism.load(collector.save())
     codes = 2 * (64 * np.arange(cells) + 1) + 1  # the second line of rows one after the other: +1
@@ -100,7 +100,7 @@ def widened(collector, liars, cells):
     return both.estimate(["nobody's"]).stddev[0] / before
 
 
-def test_liars_who_all_send_one_report_do_not_drown_the_errors(monkeypatch):
+def test_identical_dishonest_reports_widen_errors_little(monkeypatch):
     collector = collected(HadamardCountMeanSketch, [f"item {number % 500}" for number in range(200_000)])
     assert widened(collector, 2000, 1) < 1.1
     assert widened(collector, 2000, 20) < 1.6

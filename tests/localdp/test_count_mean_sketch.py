@@ -1,4 +1,4 @@
-"""The count-mean sketch: private, unbiased and as wrong as it says, exactly and in runs."""
+"""The count-mean sketch: private, unbiased and with the stated error, exactly and in runs."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ SMALL = CountMeanSketch(Pure(2), hashes=8, width=15)
 
 @dataclass(frozen=True)
 class WholeLossEachBit(CountMeanSketch):
-    """Spends on each of the two signs that differ what is there for both."""
+    """A twin that spends the whole loss on each of the two signs that differ."""
 
     @property
     def chances(self):
@@ -36,21 +36,21 @@ class FlippedTwice(CountMeanSketch):
 
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 4, 60])
 @pytest.mark.parametrize(("hashes", "width"), [(1, 2), (2, 3)])
-def test_no_report_is_more_than_e_to_the_loss_likelier_for_one_item_than_for_another(epsilon, hashes, width):
+def test_likelihood_ratio_of_reports_is_bounded_by_the_loss(epsilon, hashes, width):
     claim = CountMeanSketch(Pure(epsilon), hashes=hashes, width=width)
     laws = [law(claim, item) for item in ITEMS]
     assert all(sum(each.values()) == 1 and len(each) == hashes << width for each in laws)
     assert keeps(claim, laws)
 
 
-def test_the_loss_is_used_up_and_a_device_that_spends_it_on_each_sign_is_caught():
+def test_loss_is_tight_and_twin_that_doubles_it_fails():
     claim, broken = (kind(Pure(1), hashes=2, width=3) for kind in (CountMeanSketch, WholeLossEachBit))
     assert float(worst_ratio([law(claim, item) for item in ITEMS])) == pytest.approx(np.e, rel=1e-8)
     assert not keeps(broken, [law(broken, item) for item in ITEMS])
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(2, 2), (1, 3)])
-def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(hashes, width, monkeypatch):
+def test_estimates_are_unbiased_with_exact_variance(hashes, width, monkeypatch):
     assert_exact(CountMeanSketch(Pure(1), hashes=hashes, width=width), monkeypatch)
 
 
@@ -71,11 +71,11 @@ def another(kind, claim):
     return kind(claim.loss, hashes=claim.hashes, width=claim.width, seed=claim.seed)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say_and_need_collisions_for_it():
+def test_intervals_cover_the_truth_as_stated_and_need_collisions():
     assert_coverage(CountMeanSketch(Pure(8), hashes=32, width=4))
 
 
-def test_what_is_sent_is_what_encode_makes_of_the_draws():
+def test_sent_report_is_the_encoding_of_its_draws():
     claim = CountMeanSketch(Pure(1), hashes=300, width=20, seed=5)
     assert_encoded(
         claim,
@@ -83,7 +83,7 @@ def test_what_is_sent_is_what_encode_makes_of_the_draws():
     )
 
 
-def test_vectors_tell_more_than_bits_at_the_same_loss():
+def test_vectors_have_smaller_errors_than_bits_at_equal_loss():
     vector, bit = (kind(Pure(4)) for kind in (CountMeanSketch, HadamardCountMeanSketch))
     assert vector.stddev(0, 10**6) < 0.42 * bit.stddev(0, 10**6)
     assert (vector.report_size, bit.report_size) == (130, 3)
@@ -91,7 +91,7 @@ def test_vectors_tell_more_than_bits_at_the_same_loss():
 
 @pytest.mark.parametrize("epsilon", ["1/1000", 1, "7/3", 21, 100])
 @pytest.mark.parametrize("sides", [2, 3, 1000])
-def test_chances_are_rounded_towards_no_information(epsilon, sides):
+def test_chances_are_rounded_towards_more_privacy(epsilon, sides):
     epsilon = Pure(epsilon).epsilon
     chance = keep_probability(epsilon, sides)
     truth = 1 / (1 + (sides - 1) * np.exp(-float(epsilon)))

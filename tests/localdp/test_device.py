@@ -1,4 +1,4 @@
-"""Devices over time: what all reports of one tell of any two histories, exactly; and power failures."""
+"""Devices: the exact loss of all reports together for any two histories, and power failures."""
 
 import copy
 import pickle
@@ -42,7 +42,7 @@ class PerItem(Device):
 
 
 class Unpaid(Device):
-    """A twin that writes down what it has paid when it is asked the next time."""
+    """A twin that stores each charge at the next request."""
 
     def _persist_memory(self, memory):
         if memory.reports_sent > 1:
@@ -50,7 +50,7 @@ class Unpaid(Device):
 
 
 class SentAnyway(Device):
-    """A twin that hands a report out though it could not write down that it was paid for."""
+    """A twin that returns a report although it could not store the charge."""
 
     def _persist_memory(self, memory):
         with suppress(OSError):
@@ -59,7 +59,7 @@ class SentAnyway(Device):
 
 @dataclass
 class Histories:
-    """The view of all reports of a device, for a history of items; days pass in any order."""
+    """All reports of a device for a history of items. Days pass in any order."""
 
     again: object = None
     kind: type = Device
@@ -80,7 +80,7 @@ class Histories:
 
 
 @pytest.mark.parametrize("claim", [COIN, SKETCH], ids=lambda claim: type(claim).__name__)
-def test_all_repeated_reports_together_lose_what_one_does_for_any_two_histories(claim):
+def test_repeated_reports_together_lose_as_much_as_one(claim):
     histories = Histories(Repeat(), claim=claim)
     assert histories.loss == claim.loss
     laws = histories.laws(4)
@@ -88,14 +88,14 @@ def test_all_repeated_reports_together_lose_what_one_does_for_any_two_histories(
     assert float(worst_ratio(laws)) == pytest.approx(float(power(1)), rel=1e-8)
 
 
-def test_a_twin_that_remembers_each_item_s_report_tells_histories_apart_for_certain():
+def test_twin_with_one_report_per_item_reveals_the_history():
     histories = Histories(Repeat(), PerItem)
     assert keeps(histories, [law(histories, "AAAA"), law(histories, "BBBB")])
     with pytest.raises(AssertionError, match="some item never sends what another does"):
         worst_ratio([law(histories, "AAAA"), law(histories, "ABAB")])
 
 
-def test_a_repeated_report_is_the_first_whatever_the_item_becomes():
+def test_repeated_report_stays_the_first_for_other_items():
     device = Device(COIN)
     assert device.last_report is None
     first = device.report("A")
@@ -104,7 +104,7 @@ def test_a_repeated_report_is_the_first_whatever_the_item_becomes():
     assert device.spent == device.loss == device.loss_over_days(365) == Pure(1)
 
 
-def test_charged_reports_add_up_to_the_total_and_no_more():
+def test_charged_reports_lose_exactly_the_total():
     histories = Histories(TWICE)
     assert histories.loss == Pure(2)
     laws = histories.laws(2)
@@ -112,7 +112,7 @@ def test_charged_reports_add_up_to_the_total_and_no_more():
     assert float(worst_ratio(laws)) == pytest.approx(float(power(2)), rel=1e-8)
 
 
-def test_a_report_that_cannot_be_paid_for_is_refused_and_nothing_is_drawn():
+def test_unaffordable_report_is_refused_without_a_draw():
     device = Device(COIN, ChargeEachReport(Pure("5/2")), noise=InsecureNoise(1))
     assert device.loss == device.loss_over_days(9) == Pure(2)
     assert device.spent == Pure.zero()
@@ -129,7 +129,7 @@ def test_a_report_that_cannot_be_paid_for_is_refused_and_nothing_is_drawn():
     assert (device.spent, device.last_report) == (Pure(2), last)
 
 
-def test_a_budget_that_comes_back_daily_has_no_total_and_says_what_days_come_to():
+def test_daily_budget_has_no_total_and_adds_up_by_day():
     device = Device(COIN, DailyBudget(Pure(2)))
     assert device.loss is None
     assert (device.loss_over_days(1), device.loss_over_days(365)) == (Pure(2), Pure(730))
@@ -137,7 +137,7 @@ def test_a_budget_that_comes_back_daily_has_no_total_and_says_what_days_come_to(
     assert power(2) < ratio <= power(3)
 
 
-def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back():
+def test_daily_budget_lasts_one_day_and_no_day_returns():
     day = [7]
     device = Device(COIN, DailyBudget(Pure(2)), today=lambda: day[0])
     asked = {}
@@ -154,7 +154,7 @@ def test_a_day_s_budget_lasts_the_day_and_a_day_that_is_over_does_not_come_back(
 
 
 @pytest.mark.parametrize("clock", [np.int64, np.int8, np.float64, float, lambda day: day + 0.75])
-def test_a_clock_may_tell_days_in_any_numbers_and_the_memory_is_kept(clock):
+def test_day_may_be_any_number_and_memory_is_stored(clock):
     kept, day = [], [7]
     settings = {"persist": kept.append, "today": lambda: clock(day[0])}
     device = Device(COIN, DailyBudget(Pure(1)), **settings)
@@ -170,7 +170,7 @@ def test_a_clock_may_tell_days_in_any_numbers_and_the_memory_is_kept(clock):
 
 
 @pytest.mark.parametrize("day", [None, "19000", float("nan"), float("inf"), True])
-def test_a_clock_that_tells_no_day_is_refused_before_anything_is_charged(day):
+def test_invalid_day_is_refused_before_a_charge(day):
     days = iter([7, day, 8])
     device = Device(COIN, TWICE, today=lambda: next(days))
     device.report("A")
@@ -182,7 +182,7 @@ def test_a_clock_that_tells_no_day_is_refused_before_anything_is_charged(day):
 
 
 def sent_by(kind, again, asks=5, full=False):
-    """Reports of a device whose power fails after each, and that goes on from what its store has kept."""
+    """Return the reports of a device that restarts from its stored memory before each request."""
     store, sent = [], []
 
     def keep(memory):
@@ -197,19 +197,19 @@ def sent_by(kind, again, asks=5, full=False):
     return sent
 
 
-def test_whenever_the_power_fails_what_was_sent_was_paid_for():
+def test_device_with_power_failures_sends_only_charged_reports():
     assert len(sent_by(Device, TWICE)) == 2
     assert len(set(sent_by(Device, Repeat(), 40))) == 1
     assert not sent_by(Device, TWICE, full=True)
 
 
-def test_twins_that_remember_too_late_or_not_at_all_send_more_than_was_paid_for():
+def test_twins_that_store_too_late_send_uncharged_reports():
     assert len(sent_by(Unpaid, TWICE)) == len(sent_by(SentAnyway, TWICE, full=True)) == 5
     assert len(set(sent_by(Unpaid, Repeat(), 100))) == 2
 
 
 class Broken:
-    """A store that is full, and chance that fails."""
+    """A full store and a failing noise source."""
 
     def keep(self, memory):
         raise OSError
@@ -221,7 +221,7 @@ class Broken:
 
 
 @pytest.mark.parametrize("again", [Repeat(), TWICE], ids=lambda again: type(again).__name__)
-def test_a_device_whose_memory_or_chance_fails_hands_nothing_out_and_is_not_gone_on_with(again):
+def test_device_with_failed_memory_or_noise_cannot_be_used(again):
     for settings in ({"persist": Broken().keep}, {"noise": Broken()}):
         device = Device(COIN, again, **settings)
         with pytest.raises((OSError, EntropyError)):
@@ -231,7 +231,7 @@ def test_a_device_whose_memory_or_chance_fails_hands_nothing_out_and_is_not_gone
                 act()
 
 
-def test_a_saved_device_goes_on_elsewhere_and_no_more_where_it_was():
+def test_saved_device_continues_only_in_its_loaded_copy():
     device = Device(COIN, TWICE)
     device.report("A")
     loaded = Device.load(COIN, device.save(), TWICE)
@@ -247,7 +247,7 @@ def test_a_saved_device_goes_on_elsewhere_and_no_more_where_it_was():
     assert Device.load(SKETCH, first.save()).report("B") == report
 
 
-def test_an_old_copy_has_the_budget_that_it_had_which_no_device_can_tell():
+def test_old_memory_restores_its_old_budget():
     kept = []
     device = Device(COIN, TWICE, persist=kept.append)
     device.report("A")
@@ -267,11 +267,11 @@ ASKED = {
     "save": lambda device: device.save(),
     "forget": lambda device: device.wipe(),
 }
-PATIENCE = 20  # seconds, in which nobody waits for himself
+PATIENCE = 20  # seconds until a deadlock fails the test
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_a_keep_that_asks_its_device_is_told_at_once_and_nothing_is_handed_out(asked):
+def test_persist_that_calls_its_device_is_refused_at_once(asked):
     refused, sent = in_time(lambda: reported(asked, suppressed=False))
     assert refused.code == "reentrant"
     assert str(refused) == "run must be used when its step is over, got a call from inside the step"
@@ -279,7 +279,7 @@ def test_a_keep_that_asks_its_device_is_told_at_once_and_nothing_is_handed_out(a
 
 
 @pytest.mark.parametrize("asked", ASKED)
-def test_a_keep_that_asks_and_goes_on_has_one_report_made(asked):
+def test_persist_that_suppresses_the_refusal_gets_one_report(asked):
     refused, sent = in_time(lambda: reported(asked, suppressed=True))
     assert refused is None
     assert len(sent) == 1
@@ -309,7 +309,7 @@ def in_time(act):
     return answers.get(timeout=PATIENCE)
 
 
-def test_threads_that_ask_while_a_memory_is_kept_wait_for_it():
+def test_threads_wait_while_memory_is_stored():
     seen, inside, go_on = [], Event(), Event()
 
     def keep(memory):
@@ -329,7 +329,7 @@ def test_threads_that_ask_while_a_memory_is_kept_wait_for_it():
     assert seen == [(1, False)]
 
 
-def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
+def test_device_cannot_be_copied_pickled_or_forked(monkeypatch):
     device = Device(COIN)
     for act in (copy.copy, copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="a run must not be"):
@@ -365,6 +365,6 @@ def test_a_device_is_one_and_stays_where_it_is(monkeypatch):
         (lambda: Device(COIN, today=None), "today must be a function that returns the day, got None"),
     ],
 )
-def test_budgets_that_promise_nothing_are_refused(made, words):
+def test_invalid_device_settings_are_refused(made, words):
     with pytest.raises(ValueError, match=words):
         made()

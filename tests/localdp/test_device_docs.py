@@ -1,4 +1,4 @@
-"""The device of docs/server.md, run at every visit: its report counts once, whatever becomes of it."""
+"""The device of docs/server.md, run at every visit: its report counts once in every case."""
 
 import json
 import re
@@ -21,7 +21,7 @@ BEGUN = b'{"error": {"code": "not_running", "accepted": false}}'
 
 
 class Visits:
-    """Runs what the page says, at a moment, before a server that gives an answer or none."""
+    """Runs of the documented code at chosen moments, with a server that replies or does not."""
 
     def __init__(self, patch):
         (self.code,) = re.findall(r"```\n(import json, urllib.request\n.*?)```", PAGE.read_text(), re.DOTALL)
@@ -55,18 +55,18 @@ def visit(tmp_path, monkeypatch):
     return Visits(monkeypatch)
 
 
-def test_what_has_no_answer_is_sent_again_under_its_key_for_nine_minutes(visit):
+def test_unanswered_report_is_resent_with_its_key_for_nine_minutes(visit):
     sent = [visit(at, answer) for at, answer in ((0, None), (60, 503), (120, None))]
     assert sent == [sent[0]] * 3
     assert len(sent[0]) == 1
     assert [visit(at, 200) for at in (AGAIN, 2 * AGAIN)] == [[], []]
 
 
-def test_what_was_taken_is_sent_once(visit):
+def test_accepted_report_is_sent_once(visit):
     assert [len(visit(at, 200)) for at in (0, 1, 10**6)] == [1, 0, 0]
 
 
-def test_what_was_refused_for_certain_is_sent_whenever_the_server_takes_it(visit):
+def test_certainly_refused_report_is_resent_at_any_time(visit):
     answers = (0, 429, b""), (10**6, 503, BEGUN), (2 * 10**6, 200, b""), (2 * 10**6 + 1, 200, b"")
     sent = [visit(*each) for each in answers]
     assert sent == [*[sent[0]] * 3, []]

@@ -1,4 +1,4 @@
-"""A memory in a file is one device's at a time, its owner's alone, and what is no memory is no new device."""
+"""A memory in a file: used by one device at a time, readable by its owner only, refused if malformed."""
 
 import gc
 import signal
@@ -38,7 +38,7 @@ except RunFailedError as refused:
 
 
 class Child:
-    """Another process that has the memory, or wants it: it makes a report for each input line."""
+    """Another process that opens the memory and makes a report for each input line."""
 
     def __init__(self, path):
         command = [sys.executable, "-c", CHILD, str(path)]
@@ -66,7 +66,7 @@ def path(tmp_path):
     return tmp_path / "emoji.memory"
 
 
-def test_a_device_goes_on_from_its_file_and_what_was_spent_is_spent(path):
+def test_device_continues_from_its_file_with_its_spending(path):
     sent = []
     for left in (2, 1, 0):
         with MemoryFile(path) as memory:
@@ -81,7 +81,7 @@ def test_a_device_goes_on_from_its_file_and_what_was_spent_is_spent(path):
 
 
 @pytest.mark.slow
-def test_a_memory_is_one_process_s_at_a_time_until_that_is_killed(path):
+def test_memory_is_locked_until_its_process_is_killed(path):
     words = "memory must be one device's, got emoji.memory, which another has open"
     with Child(path) as child:
         assert child.said == "open 2"
@@ -102,7 +102,7 @@ def test_a_memory_is_one_process_s_at_a_time_until_that_is_killed(path):
         assert child.said == "open 1"
 
 
-def test_in_one_process_it_is_one_device_s_too(path, tmp_path):
+def test_memory_is_locked_for_one_device_of_a_process(path, tmp_path):
     (tmp_path / "link").symlink_to(path)
     with MemoryFile(path) as memory:
         for name in (path, tmp_path / "link", tmp_path / "." / "emoji.memory"):
@@ -138,7 +138,7 @@ def test_a_twin_that_does_not_lock_draws_twice(path, tmp_path):
     assert drawn_by_two(Unlocked, tmp_path / "other.memory") == 2
 
 
-def test_a_file_that_was_closed_has_no_report_handed_out(path):
+def test_closed_file_yields_no_report(path):
     with MemoryFile(path) as memory:
         device = Device(SKETCH, TWICE, persist=memory)
         device.report("a")
@@ -153,7 +153,7 @@ def test_a_file_that_was_closed_has_no_report_handed_out(path):
         assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 1
 
 
-def test_all_files_are_their_owner_s_alone_whatever_was_there_before(path):
+def test_files_are_accessible_to_their_owner_only(path):
     path.with_name("emoji.memory.new").write_bytes(b"what a crash has left")
     for _ in range(2):
         with MemoryFile(path) as memory:
@@ -164,7 +164,7 @@ def test_all_files_are_their_owner_s_alone_whatever_was_there_before(path):
 
 
 @pytest.mark.parametrize("wrong", [b"", b"x", "half", "altered", "collector"])
-def test_what_is_no_memory_is_refused_and_no_new_device(path, wrong):
+def test_malformed_memory_is_refused_and_left_unchanged(path, wrong):
     if wrong == "collector":
         path.write_bytes(SKETCH.build_collector().save())
     elif isinstance(wrong, bytes):
@@ -181,7 +181,7 @@ def test_what_is_no_memory_is_refused_and_no_new_device(path, wrong):
     assert path.read_bytes() == there
 
 
-def test_another_memory_is_loaded_into_a_file_that_has_none(path, tmp_path):
+def test_saved_memory_is_loaded_into_an_empty_file_only(path, tmp_path):
     device = Device(SKETCH, TWICE)
     device.report("a")
     saved = device.save()
@@ -193,7 +193,7 @@ def test_another_memory_is_loaded_into_a_file_that_has_none(path, tmp_path):
         assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 0
 
 
-def test_settings_that_are_refused_leave_the_file_as_it_is(path):
+def test_refused_settings_leave_the_file_unchanged(path):
     with MemoryFile(path) as memory:
         with pytest.raises(ValueError, match="budget must cover"):
             Device(SKETCH, ChargeEachReport(Pure(1)), persist=memory)
@@ -203,7 +203,7 @@ def test_settings_that_are_refused_leave_the_file_as_it_is(path):
         assert Device(SKETCH, TWICE, persist=memory).remaining_reports == 2
 
 
-def test_a_repeated_report_is_for_the_collection_that_it_was_made_for(path):
+def test_repeated_report_is_refused_for_another_collection(path):
     with MemoryFile(path) as memory:
         Device(SKETCH, persist=memory).report("a")
     with MemoryFile(path) as memory:
@@ -213,7 +213,7 @@ def test_a_repeated_report_is_for_the_collection_that_it_was_made_for(path):
             other.prepare_report("a")
 
 
-def test_a_folder_that_is_not_there_is_told_and_not_made(tmp_path):
+def test_missing_folder_is_refused_and_not_created(tmp_path):
     with pytest.raises(FileNotFoundError):
         MemoryFile(tmp_path / "nowhere" / "emoji.memory")
 
@@ -236,7 +236,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
-def test_a_forked_child_keeps_nothing_and_keeps_nobody_out_when_its_parent_is_killed(path):
+def test_forked_child_stores_nothing_and_holds_no_lock(path):
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen([sys.executable, "-c", FORKED, str(path)], **pipes) as process:
         assert process.stdout.readline().strip() == "memory must be open, got emoji.memory, which was closed"
@@ -246,7 +246,7 @@ def test_a_forked_child_keeps_nothing_and_keeps_nobody_out_when_its_parent_is_ki
         process.stdin.close()
 
 
-def test_where_files_cannot_be_locked_opening_is_refused_and_all_else_works(path):
+def test_platform_without_file_locks_refuses_memory_files_only(path):
     class Unlockable(FileSystem):
         can_lock = False
 
@@ -274,7 +274,7 @@ class MacSystem(FileSystem):
         super().fsync(descriptor)
 
 
-def test_the_disk_is_told_to_write_what_it_would_keep_in_its_own_memory_where_it_can_be(path):
+def test_full_flush_is_used_if_the_platform_has_it(path):
     """On macOS fsync alone leaves data in the disk's memory; some file systems have fsync alone."""
     for fails in (False, True):
         system = MacSystem(fails)
@@ -295,7 +295,7 @@ class SlowSystem(FileSystem):
         super().sync(descriptor)
 
 
-def test_a_file_is_not_let_go_of_while_a_memory_is_written(path):
+def test_close_waits_while_memory_is_written(path):
     system = SlowSystem()
     memory = MemoryFile(path, system)
     device = Device(SKETCH, persist=memory)
@@ -313,7 +313,7 @@ def test_a_file_is_not_let_go_of_while_a_memory_is_written(path):
         assert Device(SKETCH, persist=again).spent == Pure(2)
 
 
-def test_a_file_that_is_dropped_can_be_opened_again(path):
+def test_file_of_a_deleted_device_can_be_opened_again(path):
     device = Device(SKETCH, persist=MemoryFile(path))
     device.report("a")
     del device
@@ -322,6 +322,6 @@ def test_a_file_that_is_dropped_can_be_opened_again(path):
         assert Device(SKETCH, persist=again).spent == Pure(2)
 
 
-def test_a_device_whose_memory_is_in_a_file_is_not_saved_besides(path):
+def test_device_with_a_memory_file_cannot_be_saved(path):
     with MemoryFile(path) as memory, pytest.raises(ValueError, match="must have its memory in no file"):
         Device(SKETCH, persist=memory).save()

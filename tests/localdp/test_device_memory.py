@@ -68,7 +68,7 @@ class Phone:
         (asks(most=2, start=START + 1000), 1, 2),
     ],
 )
-def test_a_device_goes_on_when_its_collection_changes_and_what_was_spent_is_spent(then, left, loss):
+def test_device_keeps_its_spending_when_its_collection_changes(then, left, loss):
     phone = Phone(99)
     first = phone.report(asks())
     phone.at += 1000
@@ -83,14 +83,14 @@ def test_a_device_goes_on_when_its_collection_changes_and_what_was_spent_is_spen
     assert phone.device(then).spent == phone.device(then).loss == Pure(loss)
 
 
-def test_what_was_charged_is_sent_again_by_a_rule_that_repeats():
+def test_repeat_policy_resends_last_charged_report():
     phone = Phone(4)
     sent = [phone.report(asks(most=2)), phone.report(asks(most=2))]
     assert [phone.report(asks("repeat", 9), item) for item in "AB"] == [sent[-1]] * 2
     assert phone.device(asks("repeat", 9)).spent == Pure(2)
 
 
-def test_a_device_that_repeats_itself_does_so_for_one_collection_alone():
+def test_repeating_device_refuses_another_collection():
     phone = Phone(99)
     phone.report(asks("repeat", 9))
     told = f"collection must be the one that was reported to, {wire.compute_fingerprint(COIN).hex()}, got "
@@ -122,7 +122,7 @@ EVERY = [
 
 
 @pytest.mark.slow
-def test_no_order_of_collections_brings_more_than_was_agreed_and_what_is_left_is_so(monkeypatch):
+def test_no_order_of_collections_exceeds_the_agreed_loss(monkeypatch):
     drawn = []
     for kind in (RandomisedResponse, HadamardCountMeanSketch):
         plain = kind.privatise_many
@@ -133,7 +133,7 @@ def test_no_order_of_collections_brings_more_than_was_agreed_and_what_is_left_is
 
 
 def every_order(phone, more, drawn):
-    """Return the spending after each order of collections; common beginnings run once."""
+    """Yield the spending after each order of collections. Common prefixes run once."""
     if more == 0:
         yield spent_by(phone, drawn)
         return
@@ -176,7 +176,7 @@ def asked_of(phone, told):
 
 @dataclass
 class Asked:
-    """All that is seen of a device whose collection changes, for a history of items."""
+    """The view of a device with changing collections, for a history of items."""
 
     order: tuple
 
@@ -202,14 +202,14 @@ def seen(phone, told, item):
         ((asks("charge", 4, HALF), asks("charge", 2, SKETCH), asks("charge", 2)), "3/2"),
     ],
 )
-def test_reports_to_collections_that_change_tell_of_two_histories_what_was_spent(order, lost):
+def test_reports_to_changing_collections_lose_exactly_the_spending(order, lost):
     laws = [law(Asked(order), items) for items in product("AB", repeat=3)]
     ratio = worst_ratio(laws)
     assert ratio <= power(Pure(lost).epsilon)
     assert float(ratio) == pytest.approx(float(power(Pure(lost).epsilon)), rel=1e-8)
 
 
-def test_a_day_s_budget_is_what_all_claims_of_the_day_spent():
+def test_daily_budget_counts_all_mechanisms_of_the_day():
     kept, day = [], [7]
     daily, settings = DailyBudget(Pure("3/2")), {"persist": kept.append, "today": lambda: day[0]}
     Device(COIN, ChargeEachReport(Pure(9)), **settings).report("A")
@@ -232,7 +232,7 @@ def sound(**changes):
         return replace(memory, **changes)
 
 
-def test_a_memory_holds_no_item_and_is_whole():
+def test_memory_has_no_item_and_refuses_altered_bytes():
     device = Device(SKETCH, ChargeEachReport(Pure(2)), noise=InsecureNoise(1))
     device.report("the item")
     saved = device.save()
@@ -265,7 +265,7 @@ def test_a_memory_holds_no_item_and_is_whole():
     ],
 )
 @pytest.mark.parametrize("again", [Repeat(), ChargeEachReport(Pure(9))], ids=lambda again: type(again).__name__)
-def test_a_memory_that_no_device_wrote_is_refused(wrong, again):
+def test_memory_with_impossible_values_is_refused(wrong, again):
     with pytest.raises(InvalidSaveError):
         Device.load(COIN, pack("Device", 1, {}, sound(**wrong)), again)
 
@@ -283,12 +283,12 @@ def test_a_memory_that_no_device_wrote_is_refused(wrong, again):
         *({"is_accepted": True}, {"open_attempts": 1}, {"open_attempts": -1}, {"key": np.zeros(16, np.uint8)}),
     ],
 )
-def test_a_memory_of_nothing_that_has_something_is_refused(wrong):
+def test_empty_memory_with_values_is_refused(wrong):
     with pytest.raises(InvalidSaveError):
         Device.load(COIN, pack("Device", 1, {}, DeviceMemory(**wrong)))
 
 
-def test_what_another_kind_of_thing_saved_is_refused():
+def test_save_of_another_kind_is_refused():
     for saved in (COIN.build_collector().save(), pack("Device of another kind", 1, {}, sound()), b"", None):
         with pytest.raises(InvalidSaveError):
             Device.load(COIN, saved)

@@ -1,4 +1,4 @@
-"""A device makes as many reports as are declared, none of two in a tick; and a collection tells it all."""
+"""The pace of a device: the declared number of reports, at most one a tick, from its collection."""
 
 import copy
 import pickle
@@ -49,7 +49,7 @@ class Phone:
         return build_device(self.told, "emoji", max_loss=Pure(99), now=lambda: self.at, **kept)
 
     def answers(self, moments):
-        """Distinct reports as 0, 1, ..., refusals by their names."""
+        """Return distinct reports as 0, 1, ..., and refusals by name."""
         known, said = [], []
         for self.at in moments:
             try:
@@ -69,18 +69,18 @@ class Phone:
         (collection("charge", 3), [0, 1, 2, *["none left"] * 2]),
     ],
 )
-def test_a_device_makes_no_more_reports_than_are_declared_repeated_ones_too(told, said):
+def test_device_makes_at_most_the_declared_number_of_reports(told, said):
     phone = Phone(told)
     assert phone.answers([START + TICK * n for n in range(5)]) == said
     assert phone.device.remaining_reports == 0
 
 
-def test_no_two_reports_are_within_a_tick_and_a_clock_that_is_set_back_brings_none():
+def test_reports_are_one_tick_apart_even_after_clock_change():
     moments = [START + at for at in (-3, 5, 5, 14, 0, 15, 16, 5, 25)]
     assert Phone(collection(most=9)).answers(moments) == [3, 0, 10, 1, 15, 0, 9, 20, 0]
 
 
-def test_reports_a_tick_apart_are_in_ticks_of_their_own_however_far_off_the_clock_is():
+def test_reports_are_in_distinct_ticks_with_any_clock_offset():
     for off in range(TICK):
         phone = Phone(collection(most=99))
         moments = range(START + off, START + 20 * TICK, 3)
@@ -90,7 +90,7 @@ def test_reports_a_tick_apart_are_in_ticks_of_their_own_however_far_off_the_cloc
             assert len(set(ticks)) == len(ticks) > 10
 
 
-def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again():
+def test_report_to_earlier_poll_is_repeated_without_new_loss():
     phone = Phone(collection())
     assert phone.answers([START]) == [0]
     first, key = phone.device.last_report, phone.device.key
@@ -102,7 +102,7 @@ def test_what_was_sent_before_the_start_is_not_counted_and_costs_nothing_again()
 
 
 @RULES
-def test_a_lost_report_is_sent_again_under_the_key_that_is_kept_beside_it(again):
+def test_last_report_is_stored_with_its_key(again):
     kept = []
     device = Device(CLAIM, again, max_reports=2, persist=kept.append)
     assert (device.last_report, device.key, device.remaining_reports) == (None, None, 2)
@@ -117,7 +117,7 @@ def test_a_lost_report_is_sent_again_under_the_key_that_is_kept_beside_it(again)
 
 
 @RULES
-def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothing(again):
+def test_unstored_report_is_not_counted_and_refusal_changes_nothing(again):
     kept = []
 
     def keep(memory):
@@ -138,7 +138,7 @@ def test_what_cannot_be_remembered_is_not_handed_out_and_a_refusal_changes_nothi
 
 
 @pytest.mark.parametrize(("total", "most", "left"), [(6, None, 3), ("7.99", None, 3), (2, 5, 1), (6, 5, 3), (99, 2, 2)])
-def test_what_is_left_is_within_the_pace_and_the_budget(total, most, left):
+def test_remaining_reports_follow_pace_and_budget(total, most, left):
     device = Device(CLAIM, ChargeEachReport(Pure(total)), max_reports=most)
     for still in range(left, 0, -1):
         assert device.remaining_reports == still
@@ -148,13 +148,13 @@ def test_what_is_left_is_within_the_pace_and_the_budget(total, most, left):
         device.report("a")
 
 
-def test_what_is_left_of_a_budget_is_told_in_fractions():
+def test_remaining_reports_are_computed_exactly():
     third = RandomisedResponse(Pure("1/3"), items=("A", "B"))
     for total, left in ((Pure("1"), 3), (Pure("999999999999999999/1000000000000000000"), 2)):
         assert Device(third, ChargeEachReport(total)).remaining_reports == left
 
 
-def test_nothing_bounds_what_is_repeated_or_paid_anew_every_day_but_a_pace():
+def test_only_pace_limits_repeated_or_daily_reports():
     for again in (Repeat(), DailyBudget(Pure(2))):
         device = Device(CLAIM, again)
         assert device.remaining_reports is None
@@ -163,7 +163,7 @@ def test_nothing_bounds_what_is_repeated_or_paid_anew_every_day_but_a_pace():
         assert Device(CLAIM, again, max_reports=3).remaining_reports == 3
 
 
-def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):
+def test_report_without_entropy_for_its_key_is_refused(monkeypatch):
     def failed(size):
         raise OSError
 
@@ -189,13 +189,13 @@ def test_a_key_is_drawn_by_the_system_or_nothing_is_made(monkeypatch):
         ({"now": 5}, "now must be a function that returns seconds since 1970, got 5"),
     ],
 )
-def test_no_pace_is_refused(settings, words):
+def test_invalid_pace_is_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         Device(CLAIM, **settings)
 
 
 @pytest.mark.parametrize("moment", [None, "5", float("nan"), True])
-def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
+def test_invalid_clock_is_refused_before_a_draw(moment):
     device = Device(CLAIM, max_reports=1, now=lambda: moment)
     with pytest.raises(ValueError, match="now must return seconds since 1970"):
         device.report("a")
@@ -212,12 +212,12 @@ def test_a_clock_that_tells_no_time_is_refused_before_anything_is_drawn(moment):
         *((collection(most=most), "reports_per_user must be a whole number") for most in (0, True, "1", None)),
     ],
 )
-def test_a_collection_that_tells_no_device_is_refused(told, words):
+def test_malformed_collection_is_refused(told, words):
     with pytest.raises(wire.CollectionError, match=words):
         build_device(told, "emoji", max_loss=Pure(99))
 
 
-def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused():
+def test_collection_with_larger_loss_than_agreed_is_refused():
     for told, asks in ((collection(most=9), 2), (collection("charge", 3), 6)):
         assert build_device(told, "emoji", max_loss=Pure(asks)).loss == Pure(asks)
         with pytest.raises(CollectionError, match=rf"max_loss must be at least Pure\(epsilon={asks}\), which"):
@@ -226,7 +226,7 @@ def test_a_collection_that_asks_for_more_than_was_agreed_to_is_refused():
         build_device(collection(), "emoji", max_loss=2)
 
 
-def test_refusals_are_gone_on_with_elsewhere():
+def test_refusals_can_be_pickled_and_copied():
     for refused in (ReportPaceError("too many"), ReportPaceError("too soon", "too_soon", 1.5)):
         for told in (pickle.loads(pickle.dumps(refused)), copy.copy(refused)):
             assert (str(told), vars(told)) == (str(refused), vars(refused))
@@ -234,7 +234,7 @@ def test_refusals_are_gone_on_with_elsewhere():
 
 @dataclass
 class Paced:
-    """All that is seen of a device, refusals too, for a history of items."""
+    """The view of a device, with its refusals, for a history of items."""
 
     again: object
     claim: object = COIN
@@ -253,6 +253,6 @@ def seen(device, item):
 
 
 @pytest.mark.parametrize(("again", "reports"), [(Repeat(), 1), (ChargeEachReport(Pure(2)), 2)])
-def test_refusals_tell_nothing_of_any_two_histories(again, reports):
+def test_refusals_reveal_nothing_of_the_history(again, reports):
     laws = [law(Paced(again), "".join(items)) for items in product("AB", repeat=4)]
     assert float(worst_ratio(laws)) == pytest.approx(float(power(reports)), rel=1e-8)

@@ -1,4 +1,4 @@
-"""Whenever the power fails or a process is killed, what was handed out is remembered; a memory is whole."""
+"""Power failures and killed processes: the memory is whole and has every returned report."""
 
 import os
 import signal
@@ -47,7 +47,7 @@ def remembers(kind, tmp_path):
 
 
 class InPlace(MemoryFile):
-    """A twin that writes over what there is."""
+    """A twin that overwrites the file in place."""
 
     def store(self, memory):
         system = self.system
@@ -59,7 +59,7 @@ class InPlace(MemoryFile):
 
 
 class NotFlushed(MemoryFile):
-    """A twin that leaves it to the system when names are written."""
+    """A twin that does not flush the folder."""
 
     def __init__(self, path, system):
         super().__init__(path, system)
@@ -67,7 +67,7 @@ class NotFlushed(MemoryFile):
 
 
 class NamedFirst(MemoryFile):
-    """A twin that flushes names, and not what is under them."""
+    """A twin that flushes the folder and not the content."""
 
     def store(self, memory):
         system, fresh = self.system, self.path.with_name("emoji.memory.new")
@@ -78,18 +78,18 @@ class NamedFirst(MemoryFile):
         system.sync_path(self.path.parent)
 
 
-def test_whenever_the_power_fails_a_memory_is_whole_and_knows_what_was_handed_out(tmp_path):
+def test_memory_after_power_failure_is_whole_with_all_reports(tmp_path):
     assert remembers(MemoryFile, tmp_path)
 
 
 @pytest.mark.parametrize("twin", [InPlace, NotFlushed, NamedFirst])
-def test_twins_that_write_in_place_or_do_not_flush_are_caught(twin, tmp_path):
+def test_twins_that_overwrite_or_do_not_flush_are_caught(twin, tmp_path):
     assert not remembers(twin, tmp_path)
 
 
 def every_end(kind, folder):
-    """Of processes that end before one of their acts, each a bit later: the path, all acts on the disk since
-    there was no file, what the process before had handed out, and what this one had."""
+    """Yield the results of processes that each end before a later act: the path, all acts on the disk since
+    there was no file, the reports of the process before, and those of this process."""
     for end in range(100):
         path = folder / f"{end}" / "emoji.memory"
         path.parent.mkdir()
@@ -103,7 +103,7 @@ def every_end(kind, folder):
             return
 
 
-def test_what_a_process_leaves_that_ends_before_any_act_is_gone_on_with(tmp_path):
+def test_device_continues_after_a_process_ended_at_any_act(tmp_path):
     for path, _, before, sent in every_end(MemoryFile, tmp_path):
         with MemoryFile(path) as memory:
             device = Device(SKETCH, OFTEN, persist=memory, now=lambda: START)
@@ -127,20 +127,20 @@ def tells_what_is_safe(kind, folder):
 
 
 class LoadedAtOnce(MemoryFile):
-    """A twin that tells what it finds, whether its name is on disk or not."""
+    """A twin that loads a file whose name may not be on disk."""
 
     def load(self):
         return self.path.read_bytes() if self.path.exists() else None
 
 
-def test_what_a_device_has_loaded_is_on_disk_before_it_tells(tmp_path):
+def test_loaded_memory_is_on_disk_before_it_is_used(tmp_path):
     for name, kind, safe in (("ours", MemoryFile, True), ("twin", LoadedAtOnce, False)):
         (tmp_path / name).mkdir()
         assert tells_what_is_safe(kind, tmp_path / name) is safe
 
 
 @pytest.mark.parametrize("call", ["open", "write", "fsync", "replace"])
-def test_a_disk_that_fails_has_nothing_handed_out_and_the_file_is_gone_on_with(call, tmp_path):
+def test_failed_disk_yields_no_report_and_file_stays_usable(call, tmp_path):
     path = tmp_path / "emoji.memory"
     (first,) = reports(MemoryFile, path, 1)[1]
 
@@ -179,8 +179,8 @@ while True:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("call", "at"), [("write", 3), ("fsync", 3), ("replace", 2), ("fsync", 6), ("close", 4)])
-def test_a_process_that_is_killed_remembers_what_it_had_handed_out(call, at, tmp_path):
-    """At the n-th call of a report: some before it has its name, some behind."""
+def test_killed_process_remembers_its_returned_reports(call, at, tmp_path):
+    """The kill is at the n-th call of a system function, before or after the file is renamed."""
     path = tmp_path / "emoji.memory"
     command = [sys.executable, "-c", CHILD, str(path), call, str(at)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -194,7 +194,7 @@ def test_a_process_that_is_killed_remembers_what_it_had_handed_out(call, at, tmp
         assert (device.last_report == sent[-1]) == (times == len(sent))
 
 
-def test_a_memory_that_was_written_in_place_and_torn_is_refused_at_every_load(tmp_path):
+def test_torn_memory_is_refused_at_every_load(tmp_path):
     path = tmp_path / "emoji.memory"
     reports(MemoryFile, path, 1)
     path.write_bytes(path.read_bytes()[:100])

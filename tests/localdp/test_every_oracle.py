@@ -1,4 +1,4 @@
-"""Laws of every claim of the local model, without an opt-out."""
+"""Laws of every mechanism of the local model, without an opt-out."""
 
 import json
 from collections import Counter
@@ -22,7 +22,7 @@ COUNTS = Counter({"a": 2, "b": 1, "c": 0})
 
 
 class Remembered(EveryWay):
-    """Every way, and what was drawn on it, in order."""
+    """A path of draws that records its draws in order."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -68,14 +68,14 @@ def every_payload(size):
     return np.arange(256**size, dtype="<u2").view(np.uint8).reshape(-1, 2)[:, :size].copy()
 
 
-def test_every_claim_that_is_written_is_shown_and_can_be_sent():
+def test_every_written_oracle_is_exported_and_can_be_sent():
     assert set(oracles_shown()) == oracles_written() == set(wire.PROTOCOLS.values())
     assert len(oracles_shown()) >= 6
 
 
 @every_oracle
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 40])
-def test_no_report_is_more_than_e_to_the_loss_likelier_for_any_item_than_for_any_other(cls, epsilon):
+def test_likelihood_ratio_of_reports_is_bounded_by_the_loss(cls, epsilon):
     claim = tiny(cls, loss=Pure(epsilon))
     laws = [law(claim, item) for item in ANYTHING]
     assert all(sum(each.values()) == 1 for each in laws)
@@ -83,7 +83,7 @@ def test_no_report_is_more_than_e_to_the_loss_likelier_for_any_item_than_for_any
 
 
 @every_oracle
-def test_the_loss_is_used_up(cls):
+def test_loss_bound_is_tight(cls):
     assert float(worst_ratio([law(tiny(cls), item) for item in ANYTHING])) == pytest.approx(np.e, rel=1e-8)
 
 
@@ -99,7 +99,7 @@ def test_estimates_are_unbiased_and_their_variance_is_exact(cls, monkeypatch):
 
 
 @every_oracle
-def test_the_sum_of_squares_is_unbiased_where_items_share_cells_and_nothing_elsewhere(cls, monkeypatch):
+def test_sum_of_squares_is_unbiased_or_zero_without_shared_cells(cls, monkeypatch):
     claim = tiny(cls)
     for counts, squares in (({"a": 2, "b": 0, "c": 0}, 4), ({"a": 1, "b": 1, "c": 0}, 2)):
         found = mean_squares(claim, Counter(counts), monkeypatch)
@@ -108,7 +108,7 @@ def test_the_sum_of_squares_is_unbiased_where_items_share_cells_and_nothing_else
 
 
 @every_oracle
-def test_what_is_sent_is_what_encode_makes_of_the_draws_in_their_order(cls):
+def test_sent_report_is_the_encoding_of_its_draws(cls):
     claim = tiny(cls)
     for item in ANYTHING:
         path = []
@@ -119,7 +119,7 @@ def test_what_is_sent_is_what_encode_makes_of_the_draws_in_their_order(cls):
 
 
 @every_oracle
-def test_reports_of_many_devices_are_of_the_law_of_each(cls):
+def test_reports_of_many_devices_follow_the_exact_law(cls):
     claim, times = tiny(cls), 8_000
     for item in ("a", "not listed"):
         expected = law(claim, item)
@@ -133,7 +133,7 @@ def test_reports_of_many_devices_are_of_the_law_of_each(cls):
 
 
 @every_oracle
-def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_none_moves_more_than_its_influence(cls):
+def test_honest_payloads_alone_are_accepted_with_bounded_influence(cls):
     claim = tiny(cls)
     payloads = every_payload(claim.report_size)
     taken = {bytes(row) for row in payloads[claim.well_formed(payloads)]}
@@ -145,14 +145,14 @@ def test_of_all_payloads_those_are_taken_that_a_device_may_send_and_none_moves_m
 
 
 @every_oracle
-def test_some_report_moves_some_estimate_by_all_of_the_influence(cls):
+def test_influence_bound_is_tight(cls):
     claim = tiny(cls)
     farthest = max(np.abs(moved(claim, report, KNOWN)).max() for report in law(claim, "a"))
     assert farthest == pytest.approx(claim.influence)
 
 
 @every_oracle
-def test_collectors_merged_are_one_and_what_is_removed_was_never_there(cls):
+def test_collectors_merge_to_their_sum_and_removal_is_exact(cls):
     filled = Filled(tiny(cls))
     first, rest = filled.reports[:20], filled.reports[20:]
     assert same(collected(filled.claim, first) + collected(filled.claim, rest), filled.collector)
@@ -163,7 +163,7 @@ def test_collectors_merged_are_one_and_what_is_removed_was_never_there(cls):
 
 
 @every_oracle
-def test_a_saved_collector_goes_on_and_only_under_its_claim(cls):
+def test_saved_collector_continues_only_with_its_mechanism(cls):
     filled = Filled(tiny(cls))
     loaded = filled.claim.load(filled.collector.save())
     assert same(loaded, filled.collector)
@@ -173,7 +173,7 @@ def test_a_saved_collector_goes_on_and_only_under_its_claim(cls):
 
 
 @every_oracle
-def test_claims_and_reports_come_through_the_wire(cls):
+def test_settings_and_reports_survive_the_wire_format(cls):
     filled = Filled(tiny(cls))
     told = json.loads(json.dumps(wire.to_settings(filled.claim)))
     sent = wire.pack_message(filled.claim, filled.reports)
@@ -182,7 +182,7 @@ def test_claims_and_reports_come_through_the_wire(cls):
 
 
 @every_oracle
-def test_reports_have_as_many_bits_as_it_takes_and_whole_bytes(cls):
+def test_reports_have_minimal_bits_in_whole_bytes(cls):
     claim = tiny(cls)
     reports = claim.privatise_many(KNOWN)
     assert reports.shape == (3, claim.report_size)
@@ -192,7 +192,7 @@ def test_reports_have_as_many_bits_as_it_takes_and_whole_bytes(cls):
 
 @every_oracle
 @pytest.mark.parametrize("item", [1.0, np.float64(7), True, None, b"a", 2.5, ["a"]], ids=repr)
-def test_what_is_asked_must_be_texts_or_whole_numbers(cls, item):
+def test_estimated_items_must_be_texts_or_whole_numbers(cls, item):
     collector = tiny(cls).build_collector()
     for name, ask in (("items", collector.estimate), ("candidates", lambda asked: collector.top(asked, 1))):
         with pytest.raises(ValueError, match=f"{name} must be texts or whole numbers, got ") as refused:
@@ -217,7 +217,7 @@ def test_no_device_and_no_report_make_no_difference(cls):
 
 
 @every_oracle
-def test_a_loss_that_is_not_pure_or_tells_nothing_is_refused(cls):
+def test_loss_that_is_impure_or_too_small_is_refused(cls):
     with pytest.raises(ValueError, match=f"loss must be Pure for {cls.__name__}, got"):
         tiny(cls, loss=Zcdp(1))
     with pytest.raises(ValueError, match="loss must be large enough for a chance of"):

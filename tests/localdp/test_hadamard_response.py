@@ -28,7 +28,7 @@ class RoundedDown(HadamardResponse):
 
 @dataclass(frozen=True)
 class FromRowNought(HadamardResponse):
-    """Gives the first item the row that has no -1."""
+    """A twin that gives the first item the row without -1."""
 
     def find_places(self, items):
         return super().find_places(items) - 1
@@ -36,7 +36,7 @@ class FromRowNought(HadamardResponse):
 
 @dataclass(frozen=True)
 class AnotherCode(HadamardResponse):
-    """Turns the lowest bit of all, which is a bijection of the halves for odd rows only."""
+    """A twin that flips the lowest bit, which swaps the halves for odd rows only."""
 
     def privatise_many(self, items, noise=None):
         row = self.find_places(items) + 1
@@ -50,7 +50,7 @@ def test_a_twin_that_loses_more_is_caught():
     assert not keeps(broken, [law(broken, item) for item in ITEMS])
 
 
-def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
+def test_errors_in_runs_are_the_stated_ones():
     assert_stated_error(CLAIM, FromRowNought(Pure(1), items=ITEMS))
 
 
@@ -65,13 +65,13 @@ def test_every_code_has_the_chance_of_its_half(count):
         }
 
 
-def test_a_twin_that_turns_another_bit_has_another_law():
+def test_twin_that_flips_another_bit_has_another_law():
     broken = AnotherCode(Pure(1), items=ITEMS)
     assert law(broken, "a") == law(CLAIM, "a")
     assert law(broken, "b") != law(CLAIM, "b")
 
 
-def test_what_is_not_on_the_list_sends_any_code_and_counts_for_nothing():
+def test_unlisted_item_sends_any_code_and_counts_zero():
     assert set(law(CLAIM, "not listed").values()) == {Fraction(1, 8)}
     collector = CLAIM.build_collector()
     collector.add(CLAIM.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
@@ -85,12 +85,12 @@ def test_codes_are_the_least_power_of_2_above_the_items(count, codes):
     assert (claim.codes, 2**claim.report_bits, claim.report_size) == (codes, codes, 1 + (codes > 256))
 
 
-def test_it_is_as_wrong_as_the_sketch_without_collisions():
+def test_error_equals_that_of_sketch_without_collisions():
     sketch = HadamardCountMeanSketch(CLAIM.loss, hashes=2**10, width=2**20)
     assert CLAIM.stddev(0, 1000) == pytest.approx(sketch.stddev(0, 1000), rel=1e-5)
     assert CLAIM.stddev(500, 1000) == pytest.approx(sketch.stddev(500, 1000), rel=1e-5)
 
 
-def test_code_0_moves_the_whole_list_at_once_and_no_item_beyond_the_influence():
+def test_code_0_moves_all_items_by_the_influence():
     moves = moved(CLAIM, pack_codes(np.array([0]), CLAIM.report_size).tobytes(), list(ITEMS))
     assert moves == pytest.approx([CLAIM.influence] * len(ITEMS))

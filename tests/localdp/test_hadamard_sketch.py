@@ -1,4 +1,4 @@
-"""The Hadamard count-mean sketch: private, unbiased and as wrong as it says, exactly and in runs."""
+"""The Hadamard count-mean sketch: private, unbiased and with the stated error, exactly and in runs."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ POPULATION = ["a"] * 150 + ["b"] * 200 + [f"rare {number}" for number in range(5
 
 @dataclass(frozen=True)
 class HalfLoss(HadamardCountMeanSketch):
-    """The survey's flip, which is the vector version's."""
+    """A twin with the flip chance of the survey, which is that of the vector version."""
 
     @property
     def chances(self):
@@ -43,27 +43,27 @@ class FlippedTwice(HadamardCountMeanSketch):
 
 
 def as_device(kind):
-    """A device that draws by other rules than its collector thinks."""
+    """Return a device with other chances than its collector assumes."""
     return lambda claim: kind(claim.loss, hashes=claim.hashes, width=claim.width, seed=claim.seed)
 
 
 @pytest.mark.parametrize("epsilon", ["1/10", 1, 4, 40])
 @pytest.mark.parametrize(("hashes", "width"), [(1, 2), (2, 4)])
-def test_no_report_is_more_than_e_to_the_loss_likelier_for_one_item_than_for_another(epsilon, hashes, width):
+def test_likelihood_ratio_of_reports_is_bounded_by_the_loss(epsilon, hashes, width):
     claim = HadamardCountMeanSketch(Pure(epsilon), hashes=hashes, width=width)
     laws = [law(claim, item) for item in ITEMS]
     assert all(sum(each.values()) == 1 and len(each) == claim.codes for each in laws)
     assert keeps(claim, laws)
 
 
-def test_the_loss_is_used_up_and_a_device_that_loses_twice_as_much_is_caught():
+def test_loss_is_tight_and_twin_with_double_loss_fails():
     laws = [law(TINY, item) for item in ITEMS]
     assert float(worst_ratio(laws)) == pytest.approx(np.e, rel=1e-8)
     assert not keeps(TINY, [law(as_device(DoubleLoss)(TINY), item) for item in ITEMS])
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(2, 2), (1, 4)])
-def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(hashes, width, monkeypatch):
+def test_estimates_are_unbiased_with_exact_variance(hashes, width, monkeypatch):
     assert_exact(HadamardCountMeanSketch(Pure(1), hashes=hashes, width=width), monkeypatch)
 
 
@@ -83,18 +83,18 @@ def test_errors_in_runs_are_those_stated_and_twins_are_caught():
     assert fits == {None: True, HalfLoss: False, DoubleLoss: False, FlippedTwice: False}
 
 
-def test_the_survey_s_constants_on_both_sides_are_unbiased_and_needlessly_wide():
+def test_constants_of_the_survey_are_unbiased_with_larger_errors():
     survey = HalfLoss(SMALL.loss, hashes=SMALL.hashes, width=SMALL.width)
     count = runs(survey, POPULATION, ["a"], times=100)[0]
     assert squared_error_fits(count, 150, survey.stddev(150, 400, 200**2 + 50))
     assert not squared_error_fits(count, 150, SMALL.stddev(150, 400, 200**2 + 50))
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say_and_need_collisions_for_it():
+def test_intervals_cover_the_truth_as_stated_and_need_collisions():
     assert_coverage(HadamardCountMeanSketch(Pure(8), hashes=32, width=4))
 
 
-def test_what_is_sent_is_what_encode_makes_of_the_draws():
+def test_sent_report_is_the_encoding_of_its_draws():
     claim = HadamardCountMeanSketch(Pure(1), hashes=300, width=64, seed=5)
     assert_encoded(
         claim,
@@ -113,7 +113,7 @@ def test_the_transform_is_the_product_with_the_hadamard_matrix(width):
     assert (hadamard_matrix(width) @ hadamard_matrix(width) == width * np.eye(width)).all()
 
 
-def test_apple_s_parameters_send_27_bits_of_which_the_item_touches_one():
+def test_parameters_of_apple_give_reports_of_27_bits():
     claim = HadamardCountMeanSketch(Pure(4), hashes=65536, width=1024)
     assert (claim.report_bits, claim.report_size) == (27, 4)
 
@@ -130,12 +130,12 @@ def test_apple_s_parameters_send_27_bits_of_which_the_item_touches_one():
         ({"loss": Pure("1/100000000000")}, "loss must be large enough for a chance of"),
     ],
 )
-def test_settings_that_make_no_claim_are_refused(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         HadamardCountMeanSketch(**{"loss": Pure(1), **settings})
 
 
-def test_a_sign_on_line_0_moves_all_items_at_once_and_none_beyond_the_influence():
+def test_line_0_moves_all_items_by_less_than_the_influence():
     claim = HadamardCountMeanSketch(Pure(2), hashes=4, width=64)
     moves = moved(claim, (1).to_bytes(claim.report_size, "little"), ITEMS)
     assert moves == pytest.approx([claim.stretch * (claim.scale - 1 / 64)] * len(ITEMS))

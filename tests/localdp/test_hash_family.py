@@ -29,12 +29,12 @@ class Hostile(str):
         raise RuntimeError("an item must not speak")
 
 
-def test_the_file_of_vectors_is_what_is_computed_here():
+def test_file_of_vectors_equals_computed_ones():
     assert FILE.read_text(encoding="ascii") == written(made())
     assert json.loads(FILE.read_text(encoding="ascii")) == json.loads(json.dumps(made()))
 
 
-def test_arrays_are_as_plain_arithmetic_even_at_the_edges_of_the_field():
+def test_arrays_equal_plain_arithmetic_at_the_edges_of_field():
     a, b, c, x = (part.ravel() for part in np.meshgrid(*[np.array(EDGES, np.uint64)] * 4))
     found = polynomial(np.array([a, b, c]), compute_powers(x))
     plain = [(i * z * z + j * z + k) % P for i, j, k, z in zip(*(e.tolist() for e in (a, b, c, x)), strict=True)]
@@ -42,21 +42,21 @@ def test_arrays_are_as_plain_arithmetic_even_at_the_edges_of_the_field():
 
 
 @pytest.mark.parametrize("width", [2, 3, 1000, 1024])
-def test_columns_of_many_are_those_of_each(width):
+def test_columns_of_many_items_equal_single_ones(width):
     family, items = HashFamily(9, width, 3), ["a", "b", 7, "🔥"]
     found = family.columns(np.arange(9)[:, None], family.words(items))
     assert found.tolist() == [[family.column(row, item) for item in items] for row in range(9)]
 
 
 def test_three_items_fall_anywhere_by_exactly_one_polynomial():
-    """So that uniform coefficients are uniform columns of three items, whatever these are."""
+    """So uniform coefficients give uniform columns of any three items."""
     for points, values in [([5, 9, 1], (0, 0, 0)), ([0, 1, P - 1], (P - 1, 3, 4)), ([2**60, 77, 3], (1, 2, P - 2))]:
         row = through(points, values)
         found = polynomial(np.array(row, np.uint64)[:, None], compute_powers(np.array(points, np.uint64)))
         assert tuple(found.tolist()) == values
 
 
-def test_sums_are_over_the_cells_of_an_item_however_rows_are_cut(monkeypatch):
+def test_sums_do_not_depend_on_the_block_size(monkeypatch):
     family, items = HashFamily(50, 8, 1), ["a", "b", "c"]
     table = np.random.default_rng(1).integers(-9, 9, (50, 8))
     plain = [sum(table[row, family.column(row, item)] for row in range(50)) for item in items]
@@ -66,7 +66,7 @@ def test_sums_are_over_the_cells_of_an_item_however_rows_are_cut(monkeypatch):
     assert family.sums([], lambda first, last: table[first:last]).tolist() == []
 
 
-def test_an_item_is_read_by_itself_and_never_raises():
+def test_item_encoding_never_raises():
     read = {
         b"a": ["a", Hostile("a")],
         b"1": [1, "1", np.int8(1), 1.0, np.float32(1)],
@@ -84,7 +84,7 @@ def test_an_item_is_read_by_itself_and_never_raises():
 
 
 @pytest.mark.parametrize("items", ["the item", b"the item", 7, None])
-def test_what_is_no_list_of_items_is_refused_and_not_shown(items):
+def test_value_that_is_no_list_is_refused_without_quoting(items):
     words = f"items must be a list, one for each device, got {type(items).__name__}$"
     for claim in CLAIMS:
         with pytest.raises(ValueError, match=words):
@@ -93,7 +93,7 @@ def test_what_is_no_list_of_items_is_refused_and_not_shown(items):
             claim.privatise_many(["a"], 5)
 
 
-def test_a_column_of_numbers_with_gaps_is_read_as_the_numbers():
+def test_float_column_with_gaps_is_read_as_whole_numbers():
     column = np.array([7, np.nan, 8.0])
     for claim in CLAIMS:
         sent = [claim.privatise_many(items, InsecureNoise(1)) for items in (column, [7, "", 8], iter(column))]

@@ -34,7 +34,7 @@ class EveryLevel(HeavyHitters):
 
 @dataclass(frozen=True)
 class NoLevelTooMany(HeavyHitters):
-    """A twin that draws none of the levels after a word's end, which have nothing new to say."""
+    """A twin that draws no level after the end of a word."""
 
     def privatise(self, item, noise=None):
         chance = noise or EphemeralNoise()
@@ -62,19 +62,19 @@ def every_word(spelling):
     return ["".join(each) for size in sizes for each in product(spelling.alphabet, repeat=size)]
 
 
-def test_one_level_of_a_word_loses_the_loss_and_all_levels_lose_it_each():
+def test_one_level_is_private_and_twin_with_all_levels_fails():
     assert keeps(TINY, [law(TINY, word) for word in WORDS])
     condemned = [law(as_twin(EveryLevel), word) for word in WORDS]
     assert not keeps(TINY, condemned)
     assert float(worst_ratio(condemned)) == pytest.approx(np.e**2, rel=1e-8)
 
 
-def test_a_level_that_depends_on_the_word_tells_how_long_it_is():
+def test_twin_with_word_dependent_levels_reveals_the_length():
     with pytest.raises(AssertionError, match="some item never sends what another does"):
         worst_ratio([law(as_twin(NoLevelTooMany), word) for word in ("aa", "a")])
 
 
-def test_the_variance_has_the_chance_of_levels_in_it(monkeypatch):
+def test_variance_includes_the_random_choice_of_level(monkeypatch):
     counts = Counter({"aa": 5, "bb": 3, "ab": 0})
     found = moments(TINY, counts, monkeypatch)
     assert found.mean == pytest.approx(list(counts.values()))
@@ -84,7 +84,7 @@ def test_the_variance_has_the_chance_of_levels_in_it(monkeypatch):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
-def test_every_word_is_reached_level_by_level_and_nothing_else_is(spelling):
+def test_extensions_reach_exactly_the_words_level_by_level(spelling):
     words, reached = every_word(spelling), ("",)
     for level in range(spelling.levels):
         before, reached = reached, spelling.extend(reached, level)
@@ -95,14 +95,14 @@ def test_every_word_is_reached_level_by_level_and_nothing_else_is(spelling):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
-def test_a_word_s_prefix_goes_on_from_its_own_prefix_before(spelling):
+def test_each_prefix_of_a_word_extends_the_previous_one(spelling):
     for word in every_word(spelling):
         prefixes = ("", *spelling.prefixes(word))
         for level in range(spelling.levels):
             assert prefixes[level + 1] in spelling.extend(prefixes[level : level + 1], level)
 
 
-def test_words_are_cleaned_by_themselves_and_never_raise():
+def test_cleaning_a_word_never_raises():
     spelling = Spelling("abcé🔥", 4, 2)
     cleaned = {"Abba!": "bba", "aaaaaa": "aaaa", "é🔥é": "é🔥é", "\ud800a": "a", "a" + END: "a", "": ""}
     assert {word: spelling.clean(word) for word in cleaned} == cleaned
@@ -111,7 +111,7 @@ def test_words_are_cleaned_by_themselves_and_never_raise():
     assert Spelling("abc", 5, 2).prefixes("ab") == ("ab", "ab" + END, "ab")
 
 
-def test_the_frequent_words_of_half_a_million_devices_are_found_with_their_counts():
+def test_frequent_words_of_500000_devices_are_found_with_counts():
     rng = np.random.default_rng(7)
     sizes, share = rng.integers(2, 9, 1000), 1 / np.arange(1, 1001) ** 1.2
     words = ["".join(rng.choice(list("abcdefghijklmnopqrstuvwxyz"), size)) for size in sizes]
@@ -151,16 +151,16 @@ def searched(claim, times, reports):
     )
 
 
-def test_a_word_is_found_as_often_as_predicted_and_hardly_any_that_is_rare_or_nobody_s():
+def test_word_is_found_as_predicted_and_rare_ones_are_not():
     (often, seldom), nobodys = searched(SMALL, times=60, reports=2000)
-    assert binom(60, 0.9).cdf(often) > 1e-3  # of a seed that is fixed: 46 of 60 would not do
+    assert binom(60, 0.9).cdf(often) > 1e-3  # with a fixed seed; 46 of 60 would fail
     assert binom(60, 0.005).sf(seldom - 1) > FLUKE
     assert nobodys <= 3
 
 
 @dataclass(frozen=True)
 class NormalFloor(HeavyHitters):
-    """A twin to which collisions are normal."""
+    """A twin that treats collisions as normal."""
 
     def floor(self, reports, squares=None, search=DEFAULT_SEARCH, copies=1):
         tail = 4 * search.tail(self.levels, self.spelling.branches)
@@ -184,14 +184,14 @@ def found_beside(claim, times):
     )
 
 
-def test_beside_a_word_that_most_have_others_are_found_and_collisions_are_not():
+def test_frequent_words_are_found_next_to_a_dominant_one():
     claim = HeavyHitters(Pure(6), length=4, step=2, hashes=8, width=64)
     assert found_beside(claim, times=6) == (6, 6, 0)
     twin = as_twin(NormalFloor, claim)
     assert found_beside(twin, times=6)[2] > 5
 
 
-def test_what_is_taken_out_of_a_sketch_leaves_the_sketch_of_the_rest():
+def test_subtracted_items_leave_the_sketch_of_the_rest():
     sketch = HadamardCountMeanSketch(Pure(6), hashes=8, width=16)
     collector = sketch.build_collector()
     collector.add(sketch.privatise_many(["a"] * 6000 + ["b"] * 3000 + ["c"] * 1000, InsecureNoise(1)))
@@ -205,7 +205,7 @@ def test_what_is_taken_out_of_a_sketch_leaves_the_sketch_of_the_rest():
     assert back.table == pytest.approx(read_state(collector).table)
 
 
-def test_a_twin_that_forgets_that_levels_share_the_devices_predicts_too_much():
+def test_twin_that_ignores_shared_devices_predicts_too_much():
     @dataclass(frozen=True)
     class OneLevel(HeavyHitters):
         def smallest_count(self, *settings):
@@ -215,7 +215,7 @@ def test_a_twin_that_forgets_that_levels_share_the_devices_predicts_too_much():
     assert binom(20, 0.9).cdf(often) < FLUKE
 
 
-def test_no_more_prefixes_go_on_than_are_kept_and_the_prediction_knows():
+def test_number_of_prefixes_limits_search_and_prediction():
     claim = replace(SMALL, loss=Pure(8))
     collector = claim.build_collector()
     collector.add(claim.privatise_many(["aa"] * 400 + ["bb"] * 700 + ["cccc"] * 500, InsecureNoise(1)))
@@ -226,7 +226,7 @@ def test_no_more_prefixes_go_on_than_are_kept_and_the_prediction_knows():
     assert collector.find(min_count=600).items == ("bb",)
 
 
-def test_nothing_is_found_among_no_reports_or_reports_of_nothing_in_common():
+def test_no_word_is_found_without_reports_or_common_words():
     assert SMALL.build_collector().find().items == ()
     collector = SMALL.build_collector()
     collector.add(SMALL.privatise_many(every_word(Spelling("abcd", 4, 2)), InsecureNoise(1)))
@@ -268,14 +268,14 @@ def found_among_repeated(times, sent, **told):
     return sum(len(each - set(words)) for each in found), sum("dada" in each for each in found)
 
 
-def test_floors_know_that_devices_repeat_themselves():
+def test_floor_accounts_for_repeated_reports():
     nobodys, predicted = found_among_repeated(30, 10, copies=10)
     assert nobodys <= 2
     assert binom(30, 0.9).cdf(predicted) > 1e-3
     assert found_among_repeated(5, 10)[0] > 10
 
 
-def test_errors_of_what_is_found_are_those_of_estimates_and_copies_are_checked():
+def test_errors_of_found_words_equal_those_of_estimates():
     claim = replace(SMALL, loss=Pure(8))
     collector = claim.build_collector()
     collector.add(np.repeat(claim.privatise_many(["abba"] * 600, InsecureNoise(1)), 3, axis=0))
@@ -287,7 +287,7 @@ def test_errors_of_what_is_found_are_those_of_estimates_and_copies_are_checked()
         collector.find(copies=0)
 
 
-def test_a_step_is_as_long_as_can_be_searched():
+def test_default_step_is_the_longest_searchable_one():
     steps = {letters: HeavyHitters(Pure(1), alphabet=letters).step for letters in ("a", "ab", "abcdefghij")}
     assert steps == {"a": 12, "ab": 10, "abcdefghij": 3}
     assert (HeavyHitters(Pure(1)).step, HeavyHitters(Pure(1)).levels) == (2, 6)
@@ -310,12 +310,12 @@ def test_a_step_is_as_long_as_can_be_searched():
         ({"hashes": 2**18}, r"hashes must be at most 2\*\*30 / \(width x 6 levels\), got 262144"),
     ],
 )
-def test_settings_that_spell_nothing_are_refused(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         HeavyHitters(**{"loss": Pure(1), **settings})
 
 
-def test_searches_that_promise_nothing_are_refused():
+def test_invalid_searches_are_refused():
     with pytest.raises(ValueError, match="max_prefixes must be a whole number of at least 1, got 0"):
         Search(max_prefixes=0)
     with pytest.raises(ValueError, match="mistakes must be above 0 and below 1, got 1"):

@@ -28,14 +28,14 @@ def listed(kind, epsilon, size):
 
 
 def intervals(claim, reports, **errors):
-    """Of every number of reports that may support an item."""
+    """Return the intervals for every number of supporting reports."""
     count = claim.support.counts(np.arange(reports + 1.0), reports)
     told = ErrorModel(claim.spread, None, reports, float(reports), **{"value_spacing": claim.value_spacing, **errors})
     return Frequencies(tuple(range(reports + 1)), count, told.stddev(count), reports, told)
 
 
 def chances(claim, reports, count):
-    """Of each of these numbers, exactly: own coins and others'."""
+    """Return the exact chance of each number: own coins plus those of others."""
     own, other = (
         binom(tossed, float(chance)).pmf(np.arange(tossed + 1))
         for tossed, chance in ((count, claim.support.own), (reports - count, claim.support.other))
@@ -49,8 +49,8 @@ def coverage(claim, reports, count, ends):
 
 
 @pytest.mark.parametrize(("confidence", "epsilon"), [(0.95, "3.358"), (0.99, "3.934"), (0.999, "4.439")])
-def test_the_worst_that_is_known_of_intervals_is_as_told(confidence, epsilon):
-    """One report of each of two items, where a sum that is off has the chance 1/(4 z^2)."""
+def test_worst_known_coverage_is_the_predicted_one(confidence, epsilon):
+    """Two items have one report each. A wrong sum has the chance 1/(4 z^2)."""
     claim = listed(RandomisedResponse, epsilon, 2)
     worst = 1 - 1 / (2 * norm.isf((1 - confidence) / 2)) ** 2
     found = coverage(claim, 2, 1, intervals(claim, 2).interval(confidence))
@@ -61,7 +61,7 @@ def test_the_worst_that_is_known_of_intervals_is_as_told(confidence, epsilon):
 @pytest.mark.parametrize("kind", LISTS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
 @pytest.mark.parametrize("size", [2, 10, 1000])
-def test_intervals_hold_as_often_as_they_say_however_few_reports_there_are(kind, epsilon, size):
+def test_intervals_have_their_coverage_with_few_reports(kind, epsilon, size):
     claim = listed(kind, epsilon, size)
     for reports in (1, 10, 100, 1000):
         ends = intervals(claim, reports).interval(0.95)
@@ -78,19 +78,19 @@ def test_intervals_hold_as_often_as_they_say_however_few_reports_there_are(kind,
     ],
     ids=["response", "vector", "coin"],
 )
-def test_errors_at_the_estimate_and_values_that_lie_anywhere_would_hold_less_often(claim, reports, count, by_estimate):
+def test_normal_intervals_at_the_estimate_have_less_coverage(claim, reports, count, by_estimate):
     found = intervals(claim, reports)
     wide = 1.96 * found.stddev
     assert coverage(claim, reports, count, (found.count - wide, found.count + wide)) < by_estimate
     assert coverage(claim, reports, count, found.interval(0.95)) > 0.97
 
 
-def test_half_of_what_values_are_apart_is_needed_where_they_are_few():
+def test_intervals_without_value_spacing_have_too_little_coverage():
     claim = listed(RandomisedResponse, 8, 2)
     assert coverage(claim, 3000, 1500, intervals(claim, 3000, value_spacing=0.0).interval(0.95)) < 0.89
 
 
-def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
+def test_intervals_of_many_reports_are_as_narrow_as_normal_ones():
     for kind in LISTS:
         claim = listed(kind, 1, 10)
         low, high = intervals(claim, 3000).interval(0.95)
@@ -101,7 +101,7 @@ def test_intervals_of_many_reports_are_no_wider_than_the_normal_law_has_them():
 
 @pytest.mark.parametrize("kind", [*LISTS, *SKETCHES], ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("copies", [1, 7])
-def test_ends_are_the_outermost_counts_that_would_be_estimated_so(kind, copies):
+def test_ends_are_the_outermost_counts_that_fit_the_estimate(kind, copies):
     made = {"items": tuple(range(50))} if kind in LISTS else {"hashes": 16, "width": 64}
     claim, counts = kind(Pure(4), **made), np.arange(1001.0)
     errors = ErrorModel(claim.spread, claim.hash_shape, 1000, 3e5, copies, claim.value_spacing)
@@ -113,7 +113,7 @@ def test_ends_are_the_outermost_counts_that_would_be_estimated_so(kind, copies):
         assert -1 < high[place] - counts[below <= estimate][-1] < 1 + 1e-6
 
 
-def test_values_of_estimates_are_so_far_apart():
+def test_estimates_differ_by_multiples_of_value_spacing():
     for kind in (*LISTS, *SKETCHES):
         made = {"items": ("a", "b", "c")} if kind in LISTS else {"hashes": 2, "width": 4}
         claim, found = kind(Pure(1), **made), set()
@@ -126,7 +126,7 @@ def test_values_of_estimates_are_so_far_apart():
         assert steps.min() == pytest.approx(1), kind
 
 
-def test_intervals_of_a_hash_hold_where_hardly_anybody_reports():
+def test_intervals_of_local_hashing_hold_with_ten_reports():
     held = 0
     for seed in range(200):
         claim = LocalHashing(Pure(6), hashes=64, seed=seed)

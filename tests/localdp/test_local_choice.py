@@ -1,4 +1,4 @@
-"""The choice of a protocol: the least predicted error in the bits that there are, or a refusal."""
+"""The choice of a protocol: the least predicted error for the available bits, or a refusal."""
 
 from math import exp
 
@@ -43,7 +43,7 @@ def test_the_choice_is_that_of_the_table(domain, epsilon, report_bits, chosen):
     assert report_bits is None or claim.report_bits <= report_bits
 
 
-def test_randomised_response_is_best_up_to_the_size_that_it_says():
+def test_randomised_response_is_best_up_to_the_predicted_size():
     edge = int(3 * exp(2) + 2)
     below, above = (compare(size, 2).choices for size in (edge, edge + 2))
     assert (below[0].name, above[0].name) == ("RandomisedResponse", "UnaryEncoding")
@@ -69,7 +69,7 @@ def test_predictions_are_the_formulas_of_the_table():
     )
 
 
-def test_the_best_is_the_shortest_of_those_within_5_percent_of_the_least_error():
+def test_best_choice_is_shortest_of_nearly_least_errors():
     for domain, epsilon in ((2000, 1), (None, 1)):
         found = compare(domain, epsilon)
         fitting = [each for each in found.choices if not each.refusal]
@@ -94,14 +94,14 @@ def test_heavier_items_and_more_reports_want_more_cells():
     assert many.hashes * many.width > few.hashes * few.width
 
 
-def test_a_list_is_the_claim_s_and_a_number_counts_from_nought():
+def test_list_gives_the_items_and_number_counts_from_zero():
     assert choose(["no", "yes"], 1).items == ("no", "yes")
     assert choose(np.int64(3), "1/2").items == (0, 1, 2)
     assert choose(3, sg.Pure(1)) == choose(3, 1)
     assert choose(None, 1, seed=9).seed == 9
 
 
-def test_what_was_chosen_is_ready_to_use_and_as_wrong_as_predicted():
+def test_chosen_mechanism_has_the_predicted_error():
     for domain in (3, 40, None):
         claim = choose(domain, 4, reports=2000)
         collector = claim.build_collector()
@@ -110,7 +110,7 @@ def test_what_was_chosen_is_ready_to_use_and_as_wrong_as_predicted():
         assert (np.abs(found.count - [1000, 1000, 0]) < 6.5 * found.stddev).all()
 
 
-def test_too_few_bits_are_refused_with_how_many_it_takes():
+def test_too_few_bits_are_refused_with_the_needed_number():
     with pytest.raises(ValueError, match="report_bits must be at least 5 for any protocol to fit, got 3"):
         choose(2000, 1, report_bits=3)
     assert choose(2000, 1, report_bits=5).report_bits == 5
@@ -118,7 +118,7 @@ def test_too_few_bits_are_refused_with_how_many_it_takes():
     assert named(2, 1, report_bits=1) == "RandomisedResponse"
 
 
-def test_the_table_says_who_is_out_and_why():
+def test_table_has_the_reason_of_each_refusal():
     lines = str(compare(None, 4, report_bits=64, reports=500)).splitlines()
     assert lines[0].split() == ["of", "500", "reports", "stddev", "bits"]
     assert sum("refused: its items must be known beforehand" in line for line in lines) == 3

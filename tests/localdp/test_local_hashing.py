@@ -1,4 +1,4 @@
-"""Optimised local hashing: private, unbiased and as wrong as it says, exactly and in runs."""
+"""Optimised local hashing: private, unbiased and with the stated error, exactly and in runs."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class RoundedUp(LocalHashing):
 
 @dataclass(frozen=True)
 class ElseAny(LocalHashing):
-    """Draws among all columns where one is not kept, its own included."""
+    """A twin that draws among all columns, its own included, if the coin fails."""
 
     def privatise_many(self, items, noise=None):
         row, any_column = (noise.uniform(sides, len(items)) for sides in (self.hashes, self.width))
@@ -40,7 +40,7 @@ class ElseAny(LocalHashing):
 
 @dataclass(frozen=True)
 class WithoutCollisions(LocalHashing):
-    """Says that no two reports collide together."""
+    """A twin whose variance ignores that reports collide together."""
 
     @property
     def shared(self):
@@ -52,13 +52,13 @@ def as_device(kind):
 
 
 @pytest.mark.parametrize(("hashes", "width"), [(1, 3), (2, 5)])
-def test_a_twin_that_rounds_to_the_other_side_is_caught(hashes, width):
+def test_twin_that_rounds_up_is_caught(hashes, width):
     claim, broken = (kind(Pure(1), hashes=hashes, width=width, seed=4) for kind in (LocalHashing, RoundedUp))
     assert keeps(claim, [law(claim, item) for item in ITEMS])
     assert not keeps(broken, [law(broken, item) for item in ITEMS])
 
 
-def test_estimates_are_unbiased_and_their_variance_is_exact_over_all_hashes_and_coins(monkeypatch):
+def test_estimates_are_unbiased_with_exact_variance(monkeypatch):
     claim = LocalHashing(Pure(1), hashes=2, width=2)
     counts = Counter({"a": 5, "b": 3, "c": 0})
     found = moments(claim, counts, monkeypatch)
@@ -76,16 +76,16 @@ def test_the_sum_of_squares_is_estimated_without_bias(monkeypatch):
     assert mean_squares(claim, Counter({"a": 1, "b": 1, "c": 1}), monkeypatch) == pytest.approx(3)
 
 
-def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
+def test_errors_in_runs_are_the_stated_ones():
     assert_stated_error(SMALL, as_device(ElseAny)(SMALL))
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say_and_need_collisions_for_it():
+def test_intervals_cover_the_truth_as_stated_and_need_collisions():
     assert_coverage(LocalHashing(Pure(8), hashes=32, width=4))
 
 
 @pytest.mark.parametrize("epsilon", ["1/2", 1, 2, 4])
-def test_the_width_that_nobody_asked_for_has_the_least_variance(epsilon):
+def test_default_width_has_the_least_variance(epsilon):
     claim = LocalHashing(Pure(epsilon))
     others = [replace(claim, width=claim.width + step).stddev(0, 1000) for step in (-1, 1) if claim.width + step > 1]
     assert claim.stddev(0, 1000) <= min(others) * 1.002
@@ -102,6 +102,6 @@ def test_the_width_that_nobody_asked_for_has_the_least_variance(epsilon):
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
     ],
 )
-def test_settings_that_make_no_claim_are_refused(settings, words):
+def test_invalid_settings_are_refused(settings, words):
     with pytest.raises(ValueError, match=words):
         LocalHashing(Pure(1), **settings)

@@ -1,4 +1,4 @@
-"""An item is private: whatever it does when it is looked at, a device sends a report of the empty text."""
+"""Items are private: a device reports the empty text for an item that raises."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ CLAIMS = [
 
 
 def odd(kind, *names):
-    """A number of a kind of its own, that tells itself when it is looked at."""
+    """Return a number of a new class with methods that raise an error with its value."""
 
     def raises(self, *_):
         raise RuntimeError(f"the item is {kind.__repr__(self)}")
@@ -50,7 +50,7 @@ ODD = [
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
-def test_an_item_that_raises_is_the_empty_text_and_raises_nothing(claim):
+def test_item_that_raises_is_reported_as_the_empty_text(claim):
     for item in ODD:
         assert encode_item(item) == b""
         sent = [Device(claim, noise=InsecureNoise(1)).report(each) for each in (item, "")]

@@ -29,7 +29,7 @@ class RoundedUp(RandomisedResponse):
 
 @dataclass(frozen=True)
 class FirstInstead(RandomisedResponse):
-    """Sends the first code for what is not on the list, and always that one."""
+    """A twin that always sends the first code for an unlisted item."""
 
     def privatise_many(self, items, noise=None):
         honest = super().privatise_many(items, noise)
@@ -38,7 +38,7 @@ class FirstInstead(RandomisedResponse):
 
 @dataclass(frozen=True)
 class ElseAny(RandomisedResponse):
-    """Draws among all sides where an item is not kept, its own included."""
+    """A twin that draws among all sides, its own included, if the coin fails."""
 
     def privatise_many(self, items, noise=None):
         coins = noise.coins(self.chances["kept"], len(items))
@@ -48,24 +48,24 @@ class ElseAny(RandomisedResponse):
 
 @pytest.mark.parametrize("epsilon", ["1/100", 1, 4])
 @pytest.mark.parametrize("sides", [2, 5])
-def test_the_chance_is_rounded_to_the_last_k_that_is_private(epsilon, sides):
+def test_chance_is_rounded_to_the_largest_private_one(epsilon, sides):
     items = tuple(range(sides))
     claim, broken = (kind(Pure(epsilon), items=items) for kind in (RandomisedResponse, RoundedUp))
     assert keeps(claim, [law(claim, item) for item in items])
     assert not keeps(broken, [law(broken, item) for item in items])
 
 
-def test_a_twin_that_marks_what_is_not_on_the_list_is_caught():
+def test_twin_that_marks_unlisted_items_is_caught():
     broken = FirstInstead(Pure(1), items=ITEMS)
     with pytest.raises(AssertionError, match="some item never sends what another does"):
         keeps(broken, [law(broken, item) for item in (*ITEMS, "not listed")])
 
 
-def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
+def test_errors_in_runs_are_the_stated_ones():
     assert_stated_error(CLAIM, ElseAny(Pure(1), items=ITEMS))
 
 
-def test_what_is_not_on_the_list_adds_alike_to_all_of_it():
+def test_unlisted_item_adds_equally_to_all_listed_ones():
     claim = RandomisedResponse(Pure(4), items=ITEMS)
     collector = claim.build_collector()
     collector.add(claim.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
@@ -81,7 +81,7 @@ def test_two_sides_are_the_response_of_warner():
     assert claim.encode("yes", 1, 0) == claim.encode("no", 0, 0) == b"\1"
 
 
-def test_items_are_one_if_their_texts_are():
+def test_items_with_equal_texts_are_one_item():
     assert (
         CLAIM.find_place("7")
         == CLAIM.find_place(np.int64(7))
@@ -105,17 +105,17 @@ def test_items_are_one_if_their_texts_are():
         (("a", 2**63), r"items must be texts and whole numbers below 2\*\*63, got"),
     ],
 )
-def test_what_is_no_list_of_items_is_refused(items, words):
+def test_invalid_items_are_refused(items, words):
     with pytest.raises(ValueError, match=words):
         RandomisedResponse(Pure(1), items=items)
 
 
-def test_a_list_is_kept_as_plain_items_whatever_it_came_in():
+def test_items_of_any_sequence_become_a_tuple():
     claim = RandomisedResponse(Pure(1), items=np.arange(3))
     assert claim == RandomisedResponse(Pure(1), items=[0, 1, 2])
     assert repr(claim) == "RandomisedResponse(loss=Pure(epsilon=1), items=(0, 1, 2))"
 
 
-def test_estimates_of_what_is_not_on_the_list_are_refused():
+def test_estimates_of_unlisted_items_are_refused():
     with pytest.raises(ValueError, match="items must be among those of the claim, got 'zebra'"):
         CLAIM.build_collector().estimate(["a", "zebra"])

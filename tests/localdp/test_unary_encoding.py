@@ -20,7 +20,7 @@ CLAIM = UnaryEncoding(Pure(1), items=ITEMS)
 
 @dataclass(frozen=True)
 class WholeLossEachBit(UnaryEncoding):
-    """Keeps its own bit as often as the others stay 0: a loss of epsilon each, of which two differ."""
+    """A twin whose own bit stays 1 as often as the others stay 0: two differ, and each loses epsilon."""
 
     @property
     def chances(self):
@@ -49,13 +49,13 @@ def test_a_twin_that_loses_more_is_caught(twin):
     assert not keeps(broken, [law(broken, item) for item in broken.items])
 
 
-def test_errors_in_runs_are_those_stated_and_neither_smaller_nor_larger():
+def test_errors_in_runs_are_the_stated_ones():
     twin = HalfLossEachBit(Pure(1), items=ITEMS)
     assert_stated_error(CLAIM, twin)
     assert twin.stddev(0, 100) > CLAIM.stddev(0, 100)
 
 
-def test_what_is_not_on_the_list_counts_for_nothing():
+def test_unlisted_item_counts_zero():
     collector = CLAIM.build_collector()
     collector.add(CLAIM.privatise_many(["not listed"] * 40_000, InsecureNoise(1)))
     found = collector.estimate(ITEMS)

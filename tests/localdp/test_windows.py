@@ -32,7 +32,7 @@ windows = pytest.mark.parametrize("window", REACH)
 
 
 class NeverLeaves(WindowedCollector):
-    """A twin that forgets to take reports out."""
+    """A twin that never expires reports."""
 
     def _expire_reports(self):
         pass
@@ -64,21 +64,21 @@ def are_right(windowed, ticks):
 
 @claims
 @windows
-def test_estimates_at_every_tick_are_those_of_the_reports_in_the_window(claim, window):
+def test_estimates_at_every_tick_cover_exactly_the_window(claim, window):
     windowed = WindowedCollector(claim, window=window)
     assert are_right(windowed, ticks_of(claim))
     assert windowed.tick == len(COUNTS)
 
 
 @pytest.mark.parametrize("window", ["each", 3])
-def test_a_twin_that_takes_nothing_out_is_caught(window):
+def test_twin_that_expires_nothing_is_caught(window):
     twin = NeverLeaves(CLAIMS[0], window=window)
     assert not are_right(twin, ticks_of(CLAIMS[0]))
 
 
 @claims
 @windows
-def test_two_windows_merged_are_one_and_go_on_as_one(claim, window):
+def test_merged_windows_continue_as_one(claim, window):
     here, there = ticks_of(claim), ticks_of(claim, seed=2)
     both = [np.concatenate(pair) for pair in zip(here, there, strict=True)]
     one, two = WindowedCollector(claim, window=window), WindowedCollector(claim, window=window)
@@ -93,7 +93,7 @@ def test_two_windows_merged_are_one_and_go_on_as_one(claim, window):
 
 @claims
 @windows
-def test_a_saved_window_goes_on_where_it_stopped(claim, window):
+def test_saved_window_continues_from_its_tick(claim, window):
     ticks = ticks_of(claim)
     windowed = WindowedCollector(claim, window=window)
     for reports in [[None], *ticks[:4]]:
@@ -109,7 +109,7 @@ def test_a_saved_window_goes_on_where_it_stopped(claim, window):
         assert is_window_of(loaded, ticks[max(tick - REACH[window], 0) : tick])
 
 
-def test_what_is_of_another_window_is_refused():
+def test_save_or_merge_of_another_window_is_refused():
     claim, other = CLAIMS[:2]
     windowed = WindowedCollector(claim, window=3)
     for saved in (
@@ -133,7 +133,7 @@ def test_what_is_of_another_window_is_refused():
 
 
 @windows
-def test_malformed_reports_are_dropped_counted_once_and_never_kept(window):
+def test_malformed_reports_are_dropped_and_counted_once(window):
     claim = CLAIMS[1]
     windowed = WindowedCollector(claim, window=window)
     for _ in range(4):
@@ -143,7 +143,7 @@ def test_malformed_reports_are_dropped_counted_once_and_never_kept(window):
 
 
 @claims
-def test_reports_that_can_be_read_once_leave_a_sliding_window_too(claim):
+def test_reports_of_an_iterator_expire_from_a_sliding_window(claim):
     windowed, ticks = WindowedCollector(claim, window=2), ticks_of(claim)
     for reports in ticks:
         windowed.step(row.tobytes() for row in reports)
@@ -163,7 +163,7 @@ def test_memory_is_a_table_and_the_reports_of_the_window():
     }
 
 
-def test_reports_that_the_caller_changes_later_still_leave_as_they_came():
+def test_reports_changed_by_the_caller_expire_unchanged():
     claim = CLAIMS[1]
     windowed, reports = WindowedCollector(claim, window=1), claim.privatise_many(["a"] * 30, InsecureNoise(1))
     windowed.step(reports)
@@ -172,7 +172,7 @@ def test_reports_that_the_caller_changes_later_still_leave_as_they_came():
     assert not read_state(windowed.collector).table.any()
 
 
-def test_standard_errors_hold_where_devices_repeat_and_would_not_without():
+def test_standard_errors_account_for_repeated_reports():
     """Three copies of a report have nine times its variance: three times that of three reports."""
     claim = CLAIMS[1]
     truth = 9 * claim.variance(10, 40)
@@ -188,7 +188,7 @@ def test_standard_errors_hold_where_devices_repeat_and_would_not_without():
 
 @pytest.mark.parametrize("kind", [HadamardCountMeanSketch, CountMeanSketch, LocalHashing])
 def test_copies_of_a_report_are_no_collisions(kind):
-    """Of a sketch the standard error is that of twenty times each report, and would be far more."""
+    """The standard error is twenty times that of single reports. Collisions would make it far larger."""
     claim = kind(Pure(4), hashes=64, width=64)
     items = [f"item {number % 100}" for number in range(2000)]
     windowed, reports = WindowedCollector(claim, repeats=20), claim.privatise_many(items, InsecureNoise(1))
@@ -200,7 +200,7 @@ def test_copies_of_a_report_are_no_collisions(kind):
 
 
 def test_words_of_a_window_have_the_errors_of_their_repeats():
-    """As of `find(copies=30)`; a search that knows nothing of copies says too little."""
+    """The errors are those of `find(copies=30)`. A search that ignores copies states too little."""
     claim = HeavyHitters(Pure(4), length=4, hashes=64, width=64)
     reports = claim.privatise_many(["rizz"] * 3000 + ["ohio"] * 2000, InsecureNoise(1))
     windowed = WindowedCollector(claim, window=30, repeats=30)
@@ -213,13 +213,13 @@ def test_words_of_a_window_have_the_errors_of_their_repeats():
     assert windowed.top(["ohio", "rizz"], 1).items == ("rizz",)
 
 
-def test_words_are_found_where_devices_report_words():
+def test_find_requires_a_mechanism_for_words():
     with pytest.raises(TypeError, match="claim must be HeavyHitters to find words, got RandomisedResponse"):
         WindowedCollector(RandomisedResponse(Pure(1), items=("a", "b"))).find()
 
 
 @pytest.mark.parametrize("name", ["tick", "dropped_reports"])
-def test_a_window_that_counts_below_zero_is_refused(name):
+def test_saved_window_with_negative_counts_is_refused(name):
     windowed = WindowedCollector(CLAIMS[0], window=2)
     setattr(windowed, name, -1)
     with pytest.raises(InvalidSaveError):

@@ -29,7 +29,7 @@ def test_a_message_brings_its_reports():
 
 
 @pytest.mark.parametrize("given", [REPORTS[0], [REPORTS[0]], [b"1"], REPORTS.tobytes()[1:], REPORTS[:, 1:]])
-def test_a_message_of_reports_of_another_size_is_not_made(given):
+def test_message_with_reports_of_another_size_is_refused(given):
     with pytest.raises(wire.CollectionError, match=f"reports must be of {CLAIM.report_size} bytes each"):
         wire.pack_message(CLAIM, given)
 
@@ -44,7 +44,7 @@ def test_a_message_of_reports_of_another_size_is_not_made(given):
         (lambda sent: sent[:-1], wire.CollectionError, "message must hold reports of 2 bytes each, got 5 bytes"),
     ],
 )
-def test_what_is_no_message_for_a_claim_is_refused_by_what_is_public(change, refusal, words):
+def test_malformed_message_is_refused_by_public_rules(change, refusal, words):
     claim = replace(CLAIM, hashes=30)
     sent = wire.pack_message(claim, claim.privatise_many(["a", "b", "c"], InsecureNoise(1)))
     with pytest.raises(refusal, match=words):
@@ -71,7 +71,7 @@ def test_every_setting_is_in_the_fingerprint():
     assert len({wire.compute_fingerprint(claim) for claim in [CLAIM, *others]}) == 6
 
 
-def test_settings_of_no_claim_are_refused():
+def test_invalid_protocol_or_fingerprint_is_refused():
     told = wire.to_settings(CLAIM)
     with pytest.raises(wire.CollectionError, match=r"protocol must be one of .*, got 'Telepathy'"):
         wire.parse_mechanism({**told, "protocol": "Telepathy"})
@@ -81,14 +81,14 @@ def test_settings_of_no_claim_are_refused():
 
 @pytest.mark.parametrize("name", ["protocol", "epsilon", "chances", "hashes", "width", "seed", "another"])
 @pytest.mark.parametrize("value", [None, True, -1, 1.5, 2.0, "", "1/0", "-1/-2", "2/", [[]], {}, 10**400])
-def test_settings_that_are_wrong_in_anything_are_refused_as_one_kind(name, value):
+def test_every_invalid_setting_raises_a_collection_error(name, value):
     told = {**wire.to_settings(CLAIM), name: value}
     del told["fingerprint"]
     with pytest.raises(wire.CollectionError, match="must be"):
         wire.parse_mechanism(told)
 
 
-def test_settings_of_which_any_is_missing_are_refused():
+def test_settings_with_a_missing_key_are_refused():
     listed = wire.to_settings(RandomisedResponse(Pure(2), items=("a", "b")))
     for told in (wire.to_settings(CLAIM), listed):
         for name in set(told) - {"fingerprint"}:
@@ -102,7 +102,7 @@ def test_settings_of_which_any_is_missing_are_refused():
             wire.parse_mechanism({**listed, "items": items})
 
 
-def test_vectors_are_read_as_messages_to_their_claims():
+def test_shared_vectors_are_read_as_messages():
     vectors = json.loads(FILE.read_text(encoding="ascii"))
     for each in vectors["claims"]:
         claim = wire.parse_mechanism(each["settings"])

@@ -1,8 +1,8 @@
-"""The law of neighbours for one event: one record cannot matter beyond its bound, whatever is in it.
+"""The law of neighbours for one event: one record cannot matter beyond its bound, with any content.
 
-Each hostile record is added to a stream of forty, at its beginning, in its middle or at its end, and the
-whole pipeline is run with it and without it, from any kind of source (see `neighbour_law`). What is added to
-one of two neighbours is removed from the other; one that is changed is removed, and another added.
+Each hostile record is added at the beginning, in the middle or at the end of a stream of forty. The whole pipeline
+runs with it and without it, from each kind of source (see `neighbour_law`). A record added to one neighbour is
+removed from the other; a changed record is one removed and another added.
 """
 
 from itertools import chain, islice
@@ -52,7 +52,7 @@ def way_of(house, name, **settings):
 
 @pytest.fixture(scope="module")
 def without():
-    """The run without any hostile record: one for all tests that have it from the same way."""
+    """Return a function that runs a source without hostile records, once for all tests."""
     known = []
 
     def found(way):
@@ -64,7 +64,7 @@ def without():
 
 
 def check(way, before, hostile):
-    """Runs with each of the records, beside the run without."""
+    """Run with each hostile record, and compare with the run without it."""
     people = way.arrivals(PEOPLE)
     assert before.raised is None
     assert before.counted
@@ -79,7 +79,7 @@ def broken_lines_of(way):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WAYS)
-def test_a_plain_visit_moves_every_kind_of_vector_inside_its_reach(house, without, name):
+def test_plain_record_moves_every_vector_by_at_most_its_bound(house, without, name):
     kinds = {JSON: RELEASES, CSV: VALUED, "live standard input": VALUED}
     way = way_of(house, name, releases=kinds.get(name, FEW))
     people = way.arrivals(PEOPLE)
@@ -90,7 +90,7 @@ def test_a_plain_visit_moves_every_kind_of_vector_inside_its_reach(house, withou
 
 
 @pytest.mark.parametrize("amount", [50, 1e300])
-def test_the_reach_of_counts_and_sums_is_no_more_than_an_event_can_take_up(house, without, amount):
+def test_bound_of_counts_and_sums_is_attained_by_event(house, without, amount):
     way = way_of(house, JSON)
     people = way.arrivals(PEOPLE)
     before, after = without(way), way.run(people + way.arrivals([VICTIM | {"amount": amount}]))
@@ -111,14 +111,14 @@ def test_no_line_of_csv_matters_beyond_its_bound(house, without):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", PIPES)
-def test_no_line_matters_beyond_its_bound_whatever_it_comes_through(house, without, name):
+def test_no_line_of_pipe_or_archive_matters_beyond_its_bound(house, without, name):
     way = way_of(house, name)
     check(way, without(way), islice(broken_lines_of(way), PIPES.index(name), None, 3))
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("name", "late", "first"), FOLLOWED)
-def test_no_line_matters_beyond_its_bound_in_a_file_that_is_followed(house, without, name, late, first):
+def test_no_line_of_followed_file_matters_beyond_its_bound(house, without, name, late, first):
     way = way_of(house, name, stream={"late": late})
     times = ("2099-01-01T00:00:00Z", "2026-01-05T00:10:00Z", "2026-01-05T07:50:00Z")
     elsewhere = ((time, way.line(VICTIM | {"ts": time})) for time in times)
@@ -127,14 +127,14 @@ def test_no_line_matters_beyond_its_bound_in_a_file_that_is_followed(house, with
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", [JSON, "a compressed file", "live standard input", "a followed CSV file"])
-def test_a_line_of_40_megabytes_is_no_record_and_harms_none(house, without, name):
+def test_line_of_40_megabytes_does_not_break_law(house, without, name):
     way = way_of(house, name)
     check(way, without(way), [LONG])
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("name", "values"), VALUES)
-def test_no_value_of_any_column_moves_any_statistic_beyond_its_bound(house, without, name, values):
+def test_no_column_value_moves_any_statistic_beyond_its_bound(house, without, name, values):
     way = way_of(house, name, releases=VALUED, stream={"tick": "10m"})
     people, before = way.arrivals(PEOPLE), without(way)
     lines = [line for name, line in values() if not name.startswith("ts:")]
@@ -152,7 +152,7 @@ def test_no_time_moves_any_tick_beyond_its_bound(house, without, name, values):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WAYS)
-def test_the_only_record_of_a_stream_is_reported_by_its_vector_alone(house, name):
+def test_only_record_of_stream_moves_its_vector_alone(house, name):
     way = way_of(house, name)
     no_user = way.run([])
     assert no_user.raised is None
@@ -161,7 +161,7 @@ def test_the_only_record_of_a_stream_is_reported_by_its_vector_alone(house, name
 
 
 @pytest.mark.parametrize("name", [JSON, CSV, "batch standard input"])
-def test_a_last_line_without_an_end_is_a_record_like_any_other(house, without, name):
+def test_last_line_without_newline_is_ordinary_record(house, without, name):
     way = way_of(house, name)
     people, before = way.arrivals(PEOPLE), without(way)
     for line in (way.line(VICTIM), b'"', b"\xff"):
@@ -170,7 +170,7 @@ def test_a_last_line_without_an_end_is_a_record_like_any_other(house, without, n
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", WAYS)
-def test_a_visit_that_comes_again_later_is_one_event_and_one_that_moves_is_two(house, name):
+def test_repeated_record_is_one_unit_and_moved_record_two(house, name):
     way = way_of(house, name)
     people = way.arrivals(PEOPLE)
     before = way.run([*people, *way.arrivals([VICTIM])])

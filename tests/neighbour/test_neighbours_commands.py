@@ -1,4 +1,4 @@
-"""Commands say the same of all neighbours: on both outputs, by exit codes, in sinks, and to readers."""
+"""Commands have the same outputs, exit codes, sinks and reader views for all neighbours."""
 
 import json
 import sys
@@ -37,7 +37,7 @@ def told_apart(house, line, *words, people=PEOPLE):
     return [name for name in before if before[name] != after[name]]
 
 
-def test_there_is_something_to_see(house):
+def test_run_has_output_in_every_observed_channel(house):
     observed = public(house, "run", lines=PEOPLE)
     assert set(observed["exit codes"]) == {0}
     assert all(observed.values())
@@ -49,7 +49,7 @@ def test_there_is_something_to_see(house):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("words", WORDS.values(), ids=WORDS)
-def test_nobody_sees_whether_a_record_was_there(house, words, capfd):
+def test_commands_do_not_reveal_presence_of_record(house, words, capfd):
     before = public(house, *words, lines=PEOPLE)
     for line in HOSTILE.values() if words == ("run",) else (HOSTILE["invalid UTF-8"],):
         after = public(house, *words, lines=[*PEOPLE[:9], line, *PEOPLE[9:]])
@@ -57,7 +57,7 @@ def test_nobody_sees_whether_a_record_was_there(house, words, capfd):
     assert "".join(capfd.readouterr()) == ""
 
 
-def test_counters_on_standard_error_are_caught(house, monkeypatch):
+def test_event_count_on_standard_error_is_caught(house, monkeypatch):
     def seen(watching, progress):
         sys.stderr.write(f"{progress.events} records\n")
 
@@ -78,7 +78,7 @@ def test_an_error_about_a_record_is_caught(house, monkeypatch):
 
 
 def test_an_error_that_quotes_a_record_is_caught(house, monkeypatch):
-    """Of two records that both end a run, whichever it is must not be told."""
+    """Each of two records ends a run; the outputs must not show which of them it was."""
     let_casts_fail(monkeypatch)
     lines = [[json_line(VICTIM | {"amount": word})] for word in ("one", "two")]
     before, after = (public(house, "run", lines=some) for some in lines)
@@ -88,8 +88,8 @@ def test_an_error_that_quotes_a_record_is_caught(house, monkeypatch):
     assert before["standard error"] != after["standard error"]
 
 
-def test_a_tick_that_is_not_published_because_it_is_empty_is_caught(house, monkeypatch):
-    """Of a stream in which nobody else has an event at the victim's tick."""
+def test_twin_that_skips_empty_ticks_is_caught(house, monkeypatch):
+    """The stream has no other event in the tick of the victim."""
     take = ReleaseRun.release_ticks
     empty = [line for line in PEOPLE if json.loads(line)["ts"][11:13] != "03"]
     line = HOSTILE["a plain visit"]

@@ -1,7 +1,7 @@
-"""The law of neighbours where groups are discovered: one event is one more of one key, whatever that is.
+"""The law of neighbours for discovered groups: one event adds one to one key, with any content.
 
-A vector has a place for every key. Keys that one unit alone has are never published, so that rows are the
-same for all neighbours, unless a key is at its threshold (which delta is for).
+A vector has a place for every key. Keys that only one unit has are never published, so neighbours have the same
+rows, unless a key is at its threshold; delta covers that case.
 """
 
 import pytest
@@ -38,7 +38,7 @@ def keys_published(observed):
 
 
 @pytest.mark.parametrize("settings", WAYS)
-def test_one_event_is_one_more_of_one_key(house, settings):
+def test_one_event_adds_one_to_one_key(house, settings):
     way = way_of(house, **settings)
     people = way.arrivals(PEOPLE)
     before, after = way.run(people), way.run(people + way.arrivals([VICTIM | {"note": "once"}]))
@@ -59,7 +59,7 @@ def test_no_key_matters_beyond_its_bound(house, window):
         assert broken(before, way.run([*people, (somewhere(number), line)])) == [], line[:300]
 
 
-def test_one_event_at_each_tick_of_a_window_is_one_unit(house):
+def test_one_event_per_tick_of_window_is_one_unit(house):
     way = way_of(house, unit={"w_event": 3})
     people = way.arrivals(PEOPLE)
     more = [VICTIM | {"ts": f"2026-01-05T0{tick}:20:00Z", "note": note} for tick, note in enumerate("aab", 2)]

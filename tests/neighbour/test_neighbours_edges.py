@@ -1,4 +1,4 @@
-"""One record at the edges: a byte order mark, a text that a library quotes, a scan without any room."""
+"""One record in edge cases: a byte order mark, a text that a library quotes, a scan without memory."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -23,14 +23,14 @@ def house():
 
 
 @pytest.mark.parametrize("settings", [{}, {"suffix": ".gz"}, {"piped": True}])
-def test_whether_a_line_is_the_first_does_not_matter_to_how_it_is_read(house, settings):
+def test_first_line_is_read_like_any_other(house, settings):
     way = Way(house, releases=FEW, **settings)
     lines = [(START + place, line) for place, (_, line) in enumerate(way.arrivals(PEOPLE))]
     lines[1] = (lines[1][0], MARK + lines[1][1])
     assert broken(way.run(lines), way.run(lines[1:])) == []
 
 
-def test_a_damaged_text_in_a_column_of_json_harms_itself_alone(house):
+def test_damaged_text_in_json_column_harms_only_itself(house):
     def ran(notes, people):
         columns = {name: pa.array([person[name] for person in people]) for name in people[0]}
         columns["note"] = pa.ExtensionArray.from_storage(pa.json_(), texts(notes))
@@ -42,7 +42,7 @@ def test_a_damaged_text_in_a_column_of_json_harms_itself_alone(house):
     assert broken(before, ran([b"{}"] * 40 + [b"\xff"], [*PEOPLE, PEOPLE[0]])) == []
 
 
-def test_a_scan_that_does_not_fit_at_all_ends(house, monkeypatch):
+def test_scan_that_never_fits_ends_with_memory_error(house, monkeypatch):
     tried = []
 
     def full(self, sql, fetch):

@@ -1,6 +1,6 @@
 """The law of neighbours for Parquet, whose values have types: hostile ones in a column of each kind.
 
-A batch file is read by the engine, one that comes into a live folder as lines: rows are the same in both.
+The engine reads a batch file; a file in a live folder is read as lines. Both give the same rows.
 """
 
 import json
@@ -29,7 +29,7 @@ def house():
 
 
 def texts(values):
-    """A column of texts, of which nobody checks that they are UTF-8."""
+    """Build a column of texts that may be invalid UTF-8."""
     octets = pa.array([value.encode() if isinstance(value, str) else value for value in values], pa.binary())
     return pa.Array.from_buffers(pa.string(), len(octets), octets.buffers())
 
@@ -54,7 +54,7 @@ def seconds(value):
     return int(datetime.fromisoformat(value).timestamp())
 
 
-COLUMNS = {  # by name: the column, what it is made of, from which plain values, and the hostile ones
+COLUMNS = {  # by name: the column, its builder, the conversion of plain values, and the hostile values
     "objects": ("patient", objects, json.dumps, [b"\xff", b"{", None]),
     "texts": ("region", texts, str, [b"\xff\xfe", b"\xed\xa0\x80", b"a\x00b", b"x" * 3_000_000, None]),
     "users": ("patient", texts, str, [b"\xff", b"", None]),
@@ -78,7 +78,7 @@ LIVE_COLUMNS = {name: COLUMNS[name] for name in ("objects", "texts", "numbers as
 
 
 def rows_of(records, column=None, hostile=None):
-    """All records, the given ones in the middle, whose values in one column are the hostile one."""
+    """Return all records, with the given ones in the middle and the hostile value in one of their columns."""
     rows = [*PEOPLE[:MIDDLE], *records, *PEOPLE[MIDDLE:]]
     columns = {field: pa.array([row[field] for row in rows]) for field in VICTIM}
     if column is not None:
@@ -110,7 +110,7 @@ def check(house, run, column):
         assert broken(before, after) == [], repr(hostile)[:50]
 
 
-def test_a_plain_visit_moves_every_vector_inside_its_reach(house):
+def test_plain_record_moves_every_vector_by_at_most_its_bound(house):
     before, after = (ran(house, rows_of(records), VALUED) for records in ([], [VICTIM]))
     assert before.raised is None
     assert broken(before, after) == []
@@ -123,7 +123,7 @@ def test_no_value_of_any_type_matters_beyond_its_bound(house, name):
     check(house, ran, COLUMNS[name])
 
 
-def test_a_column_of_lists_is_refused_whatever_is_in_it(house):
+def test_list_column_is_refused_for_any_content(house):
     column = ("amount", of(pa.list_(pa.float64())), lambda value: [value], [])
     rows = [rows_of([], column), *(rows_of([VICTIM], column, each) for each in ([], [NAN] * 1000, None))]
     before, *others = [ran(house, table) for table in rows]
@@ -133,15 +133,15 @@ def test_a_column_of_lists_is_refused_whatever_is_in_it(house):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", LIVE_COLUMNS)
-def test_no_value_of_any_type_matters_beyond_its_bound_in_a_live_folder(house, name):
+def test_no_value_in_live_folder_matters_beyond_its_bound(house, name):
     check(house, ran_live, LIVE_COLUMNS[name])
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", ["doubles", "decimals", "nanoseconds"])
 @pytest.mark.parametrize("run", [ran, ran_live])
-def test_a_damaged_text_changes_nothing_about_columns_of_other_types(house, run, name):
-    """It makes another reader take over."""
+def test_damaged_text_does_not_change_columns_of_other_types(house, run, name):
+    """The damaged text makes another parser read the file."""
     field, _, form, _ = column = COLUMNS[name]
     table = rows_of([VICTIM], column, form(PEOPLE[0][field]))
     regions = table["region"].to_pylist()

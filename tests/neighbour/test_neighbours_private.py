@@ -1,9 +1,9 @@
 """The law of neighbours for pan-private pipelines whose events are sent.
 
-One event at each tick, whatever is in it, moves what that tick adds to the counters by no more than one event
-may. One user, with all that they ever sent, changes one entry of a table, under the same draws. All else is
-the same: what is raised and told, the curator's progress too, files, rows, marks, the history, and how long
-the sealed parts of the state are.
+One event at each tick, with any content, moves the increments of the counters at that tick by at most the bound of
+one event. One user, with all their events, changes one entry of a table, under the same draws. All else is the
+same: errors and outputs, the curator's progress, files, rows, marks, the history, and the lengths of the sealed
+state parts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,7 +60,7 @@ def arrivals(records: Sequence[Record]) -> list[Arrival]:
 
 
 def sent(house: House, made: Any, lines: Sequence[Arrival], last: int = TICKS, **options: Any) -> Watched:
-    """A run to which lines are sent at their moments; it is stopped after so many ticks."""
+    """Run a pipeline, send it lines at their moments, and stop it after `last` ticks."""
     inbox, stop = EphemeralInbox(max_waiting_bytes=10**7), Flag()
 
     def write(data: bytes) -> None:
@@ -90,7 +90,7 @@ def before(house: House) -> Watched:
 
 
 def added(observed: Watched, measure: str) -> Any:
-    """What each tick added to each group."""
+    """Return the increments of a measure by tick and group."""
     rows = [row for row in observed.rows if row["release"] == "so_far"]
     totals = np.array([row[measure]["value"] for row in rows]).reshape(TICKS, -1)
     return np.diff(totals, axis=0, prepend=0)
@@ -104,7 +104,7 @@ def broken(before: Watched, after: Watched) -> list[str]:
     return found
 
 
-def test_one_event_at_a_tick_moves_what_one_event_may_and_nothing_else(house: House, before: Watched) -> None:
+def test_one_event_per_tick_moves_only_counters_by_its_bound(house: House, before: Watched) -> None:
     after = sent(house, COUNTERS, [*arrivals(PEOPLE), *hostile()])
     assert before.raised is None
     assert added(before, "count").sum() > 10
@@ -112,7 +112,7 @@ def test_one_event_at_a_tick_moves_what_one_event_may_and_nothing_else(house: Ho
     assert (added(before, "count") != added(after, "count")).any()
 
 
-def test_an_event_that_counts_twice_or_is_remembered_is_caught(house: House, before: Watched) -> None:
+def test_event_that_counts_twice_or_is_stored_is_caught(house: House, before: Watched) -> None:
     count = [0]
 
     class DoublingBatches(Batches):
@@ -133,7 +133,7 @@ def test_an_event_that_counts_twice_or_is_remembered_is_caught(house: House, bef
 
 
 def entries_of(folder: Path) -> Any:
-    """The table as it was set down."""
+    """Return the table of the release from the store."""
     file = parse_pipeline(TABLE, folder / "v.toml")
     with Store.open_writer(file.folder, load_key("file:v.key", folder), create=False) as store:
         state = store.state()
@@ -142,7 +142,7 @@ def entries_of(folder: Path) -> Any:
 
 
 def tables_of(house: House, *patients: str) -> tuple[list[str], Any]:
-    """What tells a run from another to which these come at its end, and where their tables differ."""
+    """Run without and with these patients at the end; return the visible differences and those of the tables."""
     people = arrivals([each for each in PEOPLE if each["ts"] < "2026-01-05T02"])
     visits = [VICTIM | {"ts": "2026-01-05T02:00:01Z", "patient": each} for each in patients]
     runs, found = [], []
@@ -152,14 +152,14 @@ def tables_of(house: House, *patients: str) -> tuple[list[str], Any]:
     return told_apart(*runs), found[0] != found[1]
 
 
-def test_one_user_with_all_their_visits_changes_one_entry_at_most_and_nothing_else(house: House) -> None:
+def test_one_user_changes_at_most_one_table_entry(house: House) -> None:
     texts, differ = tables_of(house, *["zed"] * 5)
     assert texts == []
     assert differ.sum() <= 1
 
 
 def test_visits_that_fall_to_several_entries_are_caught(house: House) -> None:
-    """The broken twin: a user who is another one at each visit."""
+    """The broken twin: each visit of a user comes under another name."""
     texts, differ = tables_of(house, *(f"zed {visit}" for visit in range(10)))
     assert texts == []
     assert differ.sum() > 1

@@ -1,7 +1,7 @@
-"""Nothing speaks of the data but a release: not what is raised, printed, logged or shown while a run goes on.
+"""Only releases reveal data: no exception, printed line, log or progress display of a run does.
 
-All values are marked. The marks are looked for in everything that a run says, to readers and to its curator,
-when it goes well, when the engine fails, and when a bug is shown with --debug.
+All values are marked. The tests search for the marks in everything that a run shows to readers and to its curator:
+after success, after a failure of the engine, and after a bug.
 """
 
 import json
@@ -27,7 +27,7 @@ MARKED = {"note": f"{MARK}note", "sensor": f"{MARK}sensor", "patient": f"{MARK}z
 PEOPLE = [record(number) | MARKED for number in range(20)]
 BAD = [line.replace(b"north", MARK.encode()) for _, line in json_hostile() if len(line) < 3000]
 FAILURES = [duckdb.ConversionException, duckdb.FatalException, RuntimeError]
-LIVE = [{"live": True}, {"piped": True}]  # where running out of memory is no reason to try again
+LIVE = [{"live": True}, {"piped": True}]  # these do not try again after they run out of memory
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def house():
 
 
 def chain_of(error):
-    """An exception, and all that it came from, shown or not."""
+    """Yield an exception and all its causes and contexts, shown or not."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__
@@ -53,7 +53,7 @@ def lines_of(way):
 
 
 @pytest.mark.parametrize("settings", [{}, {"live": True}, {"piped": True}, {"suffix": ".gz"}])
-def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, caplog):
+def test_run_reveals_no_marked_value(house, settings, capfd, caplog):
     caplog.set_level(logging.DEBUG)
     way = Way(house, releases=FEW, **settings)
     observed = way.run(lines_of(way))
@@ -69,7 +69,7 @@ def test_a_run_over_marked_records_says_nothing_of_them(house, settings, capfd, 
         *((settings, MemoryError) for settings in LIVE),
     ],
 )
-def test_an_engine_that_fails_with_data_in_its_words_is_reported_without_them(house, settings, kind, monkeypatch):
+def test_engine_error_with_data_is_reported_without_data(house, settings, kind, monkeypatch):
     arrays = connection.DuckConnection.execute
 
     class Loud:
@@ -97,8 +97,8 @@ def test_an_engine_that_fails_with_data_in_its_words_is_reported_without_them(ho
 
 @pytest.mark.parametrize("first", [b"\xff" + MARK.encode(), f'"{MARK}'.encode(), f"{MARK},{MARK}".encode()])
 @pytest.mark.parametrize("live", [False, True])
-def test_a_header_that_is_none_is_refused_without_its_words(house, first, live):
-    """It may be a record."""
+def test_invalid_header_is_refused_without_quoting_it(house, first, live):
+    """The header may be a record."""
     way = Way(house, format="csv", live=live, releases=FEW, header=first)
     observed = way.run(way.arrivals(PEOPLE))
     assert isinstance(observed.raised, SourceError)
@@ -106,7 +106,7 @@ def test_a_header_that_is_none_is_refused_without_its_words(house, first, live):
     assert MARK not in shown + repr(vars(observed.raised))
 
 
-def test_the_curators_log_counts_and_quotes_nothing(house):
+def test_curator_log_counts_records_and_quotes_none(house):
     found = commanded(house, "run", lines=[*(json_line(person) for person in PEOPLE), *BAD])
     assert found.exit_code == 0
     log = (house.folder / "v.streamgauge" / "curator.log").read_text()
@@ -114,7 +114,7 @@ def test_the_curators_log_counts_and_quotes_nothing(house):
     assert MARK not in log
 
 
-def test_a_bug_is_named_by_its_class_and_shown_only_when_requested(house, monkeypatch):
+def test_bug_is_reported_by_class_without_data(house, monkeypatch):
     def crash(*given):
         raise KeyError(f"{MARK}zed")
 
@@ -126,8 +126,8 @@ def test_a_bug_is_named_by_its_class_and_shown_only_when_requested(house, monkey
     assert MARK not in texts.output
 
 
-def test_neighbours_differ_in_vectors_and_in_what_is_counted_for_the_curator(house):
-    """So what was compared above is not the same for want of anything to see."""
+def test_neighbours_differ_in_vectors_and_curator_progress(house):
+    """The law can fail here: with a bound of zero units it does."""
     way = Way(house, releases=FEW)
     people = way.arrivals(PEOPLE)
     before, after = way.run(people), way.run([*people, (moment(VICTIM), way.line(VICTIM))])
@@ -137,7 +137,7 @@ def test_neighbours_differ_in_vectors_and_in_what_is_counted_for_the_curator(hou
 
 
 @pytest.mark.parametrize("settings", [{}, {"format": "csv"}, {"live": True}, {"piped": True}])
-def test_values_that_match_no_record_are_reported_to_the_curator_alone(house, settings):
+def test_unmatched_declared_values_are_reported_to_curator_only(house, settings):
     way = Way(house, releases=FEW, **settings)
     people = [record(number) for number in range(20)]
     good, bad = (way.run(way.arrivals([each | other for each in people])) for other in ({}, MARKED))

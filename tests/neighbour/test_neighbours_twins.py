@@ -1,4 +1,4 @@
-"""The law of neighbours catches what it is there to catch: engines and parts that are broken on purpose."""
+"""The law of neighbours catches engines and release parts that are broken on purpose."""
 
 from dataclasses import replace
 from functools import partial
@@ -41,7 +41,7 @@ def fresh_plans():
 
 
 def found(way, added=(), records=(), people=PEOPLE):
-    """How the law is broken by a line, or by a user's records."""
+    """Return the violations of the law by added lines, or by a user's records."""
     people = way.arrivals(people)
     more = [(somewhere(1), line) for line in added] + way.arrivals(records)
     before = way.run(people)
@@ -60,7 +60,7 @@ def part_runs(kind):
 
 
 def rewritten(monkeypatch, room, name, old, new):
-    """Makes a function that writes SQL write something else."""
+    """Patch a function that writes SQL, so that it writes `new` in place of `old`."""
     write = getattr(room, name)
 
     def otherwise(*given, **settings):
@@ -86,7 +86,7 @@ def test_a_line_that_ends_the_scan_is_caught(house, monkeypatch):
     assert any(what.startswith("raised") for what in found(way, [line]))
 
 
-def test_a_bad_line_that_takes_its_block_along_is_caught(house, monkeypatch):
+def test_bad_line_that_drops_its_block_is_caught(house, monkeypatch):
     way = Way(house, live=True, releases=FEW)
     assert found(way, [b"\xff"]) == []
     monkeypatch.setattr(lines, "_repair_lines", lambda hop, offset, dropped: b"")
@@ -109,8 +109,8 @@ def test_users_without_a_bound_are_caught(house, monkeypatch):
     assert any("L1" in what for what in found(way, records=ZEDS))
 
 
-def test_a_bound_on_users_who_displace_each_other_is_caught(house, monkeypatch):
-    """The first of all events of a tick survive, for any users."""
+def test_user_bound_that_displaces_other_users_is_caught(house, monkeypatch):
+    """The bound treats all users as one, so only the first events of a tick survive."""
     way = Way(house, unit=USER, releases=FILTERED)
     bounded = finished_scan.bound_users_sql
 
@@ -131,8 +131,8 @@ def test_a_sum_that_is_not_clamped_is_caught(house, monkeypatch):
     assert any(what.startswith("Sum") for what in found(way, [much]))
 
 
-def test_a_count_of_all_events_with_sums_of_some_is_caught(house):
-    """COUNT(*) read off the summary of a column that may be NULL."""
+def test_count_that_includes_null_values_is_caught(house):
+    """The twin uses COUNT(*) for a column that may be NULL."""
     releases = {"moments": ("SELECT AVG(temperature), VAR_SAMP(temperature) FROM v", "each")}
     way = Way(house, releases=releases)
     missing = way.line(VICTIM | {"temperature": None})
@@ -148,7 +148,7 @@ def test_a_count_of_all_events_with_sums_of_some_is_caught(house):
     assert any("L1" in what for what in found(broken_way, [missing]))
 
 
-def test_codes_that_are_bounded_as_if_they_were_users_are_caught(house, monkeypatch):
+def test_hash_codes_bounded_like_users_are_caught(house, monkeypatch):
     sql = "SELECT level, COUNT(DISTINCT patient) FROM v GROUP BY level"
     ways = [
         Way(house, unit=USER, releases={"users": (sql, window)}, stream=with_column("patient", hash_cells=2))
@@ -175,7 +175,7 @@ def test_an_event_that_is_added_twice_is_caught(house):
 
 
 def test_a_record_that_moves_another_tick_is_caught(house):
-    """A clock that is read from events: the newest record decides how late the others are."""
+    """The twin reads its clock from events: the newest record decides the lateness of the others."""
 
     class EventClockRun(EventPartRun):
         def build_vectors(self, tally, rows, count):

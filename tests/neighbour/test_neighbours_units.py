@@ -1,4 +1,4 @@
-"""The law of neighbours for each unit of privacy, over streams and changes that chance makes up.
+"""The law of neighbours for each unit of privacy, on random streams and changes.
 
 event      one event is added, removed, changed, moved or doubled
 w-event    one event at each tick of a window
@@ -44,7 +44,7 @@ def check(way, before, after, units=1):
 @pytest.mark.slow
 @some
 @given(PEOPLE, ONE, st.data())
-def test_one_event_added_or_removed_is_one_event_and_one_that_is_changed_is_two(house, people, one, data):
+def test_added_event_is_one_unit_and_changed_event_two(house, people, one, data):
     way, place = Way(house, releases=VALUED), data.draw(st.integers(0, len(people) - 1))
     streams = people, [*people[:place], one, *people[place:]], [*people[:place], one, *people[place + 1 :]]
     before, added, changed = (way.run(way.arrivals(records)) for records in streams)
@@ -55,7 +55,7 @@ def test_one_event_added_or_removed_is_one_event_and_one_that_is_changed_is_two(
 
 @some
 @given(PEOPLE, st.lists(NUMBERS, min_size=W, max_size=W), st.integers(1, 8 - W + 1))
-def test_one_event_at_each_tick_of_a_window_is_one_unit(house, people, numbers, first):
+def test_one_event_per_tick_of_window_is_one_unit(house, people, numbers, first):
     window = [
         record(number, patient="zed", ts=f"2026-01-05T{first - 1 + place:02d}:{number % 60:02d}:00Z")
         for place, number in enumerate(numbers)
@@ -65,7 +65,7 @@ def test_one_event_at_each_tick_of_a_window_is_one_unit(house, people, numbers, 
 
 @some
 @given(PEOPLE, ZEDS, st.lists(st.sampled_from(HOSTILE), max_size=10), st.sampled_from([2, 4000]))
-def test_all_that_a_user_did_is_one_unit(house, people, zeds, hostile, universe):
+def test_all_events_of_user_are_one_unit(house, people, zeds, hostile, universe):
     lines = [(somewhere(number), line) for number, line in enumerate(hostile)]
     way = Way(house, unit=USER, releases=VALUED, stream=with_column("patient", hash_cells=universe))
     check(way, (people, ()), (people + zeds, lines))
@@ -73,7 +73,7 @@ def test_all_that_a_user_did_is_one_unit(house, people, zeds, hostile, universe)
 
 @few
 @given(PEOPLE, ZEDS, st.lists(st.sampled_from(HOSTILE), max_size=10), st.sampled_from(["drop", "next_tick"]))
-def test_all_that_a_user_did_is_one_unit_in_a_file_that_is_followed(house, people, zeds, hostile, late):
+def test_all_events_of_user_in_followed_file_are_one_unit(house, people, zeds, hostile, late):
     lines = [(somewhere(number), line) for number, line in enumerate(hostile)]
     way = Way(
         house,
@@ -87,19 +87,19 @@ def test_all_that_a_user_did_is_one_unit_in_a_file_that_is_followed(house, peopl
 
 @some
 @given(PEOPLE, ZEDS, st.booleans())
-def test_a_user_has_the_same_ticks_in_every_release_whatever_it_filters(house, people, zeds, piped):
+def test_user_has_same_ticks_in_releases_with_any_filter(house, people, zeds, piped):
     check(Way(house, unit=USER, piped=piped, releases=FILTERED), (people, ()), (people + zeds, ()))
 
 
 @few
 @given(PEOPLE, ZEDS)
-def test_a_user_whose_events_come_late_and_in_many_blocks_is_one_user(house, people, zeds):
+def test_user_with_late_events_in_many_blocks_is_one_unit(house, people, zeds):
     way = Way(house, live=True, unit=USER, releases=FILTERED, stream={"allowed_lateness": "2h"})
     late = [(moment + HOUR, line) for moment, line in way.arrivals(zeds)]
     check(way, (people, ()), (people, late))
 
 
-def test_users_who_share_a_hash_do_not_displace_each_other(house):
+def test_users_with_same_hash_do_not_displace_each_other(house):
     """With one hash for all, the first user hides the others, at two ticks and no more."""
     hidden = [record(number, patient="a") for number in (20, 21, 22, 23)]
     zeds = [record(number, patient="zed", level=record(number)["level"]) for number in (0, 1, 2, 3, 4, 5)]

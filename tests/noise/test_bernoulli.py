@@ -1,4 +1,4 @@
-"""Coins and dice are exact: every word of chance is worth what it should be, and nothing of it stays."""
+"""Coins and dice are exact: every random word has its exact probability and is wiped."""
 
 from fractions import Fraction
 
@@ -13,7 +13,7 @@ from tests.support.chi_square import NEVER
 
 
 class Words:
-    """Entropy that is written down."""
+    """Entropy with scripted words."""
 
     def __init__(self, *words):
         self.words = list(words)
@@ -24,7 +24,7 @@ class Words:
 
 
 @pytest.mark.parametrize("k", [1, 2**31, WORD_RANGE - 1])
-def test_a_chance_of_k_words_is_exactly_k_words(k):
+def test_probability_of_k_words_is_exact(k):
     assert bernoulli(Words(k - 1, k, 0, WORD_RANGE - 1), Fraction(k, WORD_RANGE), 4).tolist() == [1, 0, 1, 0]
 
 
@@ -38,7 +38,7 @@ def test_impossible_and_certain_coins_take_no_words():
     assert bernoulli(Words(), Fraction(1), 3).tolist() == [1, 1, 1]
 
 
-def test_dice_throw_again_what_is_beyond_a_whole_round():
+def test_dice_reject_words_beyond_a_whole_multiple():
     last = WORD_RANGE // 3 * 3
     assert uniform_int(Words(last - 1, last, 4), 3, 2).tolist() == [2, 1]
     assert uniform_int(Words(0, 1, WORD_RANGE - 1), 1, 3).tolist() == [0, 0, 0]

@@ -46,7 +46,7 @@ LAWS = [
 
 
 class Script:
-    """Entropy that says what it was told to, over and over."""
+    """Entropy that repeats scripted numbers."""
 
     def __init__(self, *numbers):
         self.bytes = b"".join(numbers)
@@ -77,7 +77,7 @@ def mass(law, number, shift):
 
 
 def true_bounds(law):
-    """The bounds between outcomes, summed by mpmath from the definition."""
+    """Return the bounds between outcomes, summed by mpmath from the definition."""
     cut = build_table(law).partition
     deep = [mass(law, bucket_at(i), cut.shift) for i in range(3 * cut.inner_count + 40)]
     total = mpmath.fsum(deep)
@@ -92,7 +92,7 @@ def true_bounds(law):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_bounds_are_enclosed_to_64_bits_and_every_decided_cell_lies_in_one_outcome(law):
+def test_bounds_are_enclosed_and_decided_cells_have_one_outcome(law):
     with mpmath.workprec(320):
         built, bounds = build_table(law), true_bounds(law)
         scaled = [min(int(bound * 2**64), 2**64 - 1) for bound in bounds]
@@ -112,7 +112,7 @@ def test_few_cells_are_left_undecided(law):
 
 
 @pytest.mark.parametrize("law", [LaplaceLaw(Fraction(10**4, 7)), GaussianLaw(Fraction(2**84))], ids=str)
-def test_the_wedge_decides_as_exact_arithmetic_does(law):
+def test_wedge_decisions_match_exact_arithmetic(law):
     built = build_table(law)
     rng = Script(bytes(range(7, 256, 3)))
     size = 400
@@ -152,7 +152,7 @@ def test_fixed_point_in_the_wedge_keeps_its_margin(law):
                 assert sampler.reject_wedge(built, entropy, np.array([p]), np.array([o]))[0] == (delta < 0)
 
 
-def test_lazy_comparison_has_the_right_mass_over_all_prefixes():
+def test_lazy_comparison_of_all_prefixes_has_exact_mass():
     for exponent in (Fraction(1, 7), Fraction(1), Fraction(3), Fraction(40)):
         chance = mpmath.exp(-mpmath.mpf(exponent.numerator) / exponent.denominator)
 
@@ -168,7 +168,7 @@ def test_lazy_comparison_has_the_right_mass_over_all_prefixes():
 @pytest.mark.parametrize(
     "law", [LaplaceLaw(Fraction(7, 3)), LaplaceLaw(Fraction(1000)), GaussianLaw(Fraction(9))], ids=str
 )
-def test_a_tie_at_64_bits_is_settled_by_the_bits_that_follow(law):
+def test_tie_at_64_bits_is_resolved_by_following_bits(law):
     built = build_table(law)
     for index in (0, 1, 2, 5, 17):
         floor = int(built.floors[index])
@@ -221,7 +221,7 @@ PATH_OF_A_DRAW = ["entropy", "bernoulli", "sampler_table", "sampler", "source"]
 
 
 @pytest.mark.parametrize("name", PATH_OF_A_DRAW)
-def test_no_float_takes_part_in_drawing(name):
+def test_drawing_uses_no_floats(name):
     tree = ast.parse((ROOM / f"{name}.py").read_text())
     for node in ast.walk(tree):
         assert not (isinstance(node, ast.Constant) and isinstance(node.value, float)), ast.dump(node)
@@ -230,7 +230,7 @@ def test_no_float_takes_part_in_drawing(name):
         assert not (isinstance(node, ast.Attribute) and re.match(r"float|exp$|log|sqrt|expm1|divide", node.attr))
 
 
-def test_every_division_on_the_path_of_a_draw_is_of_fractions():
+def test_divisions_in_drawing_use_fractions():
     for law in LAWS:
         assert isinstance(law.exponent(3), Fraction)
         assert isinstance(build_table(law).partition.rise(0, 1), Fraction)
@@ -241,7 +241,7 @@ LOADERS = {"__import__", "import_module"}
 
 
 def sources_of_chance(text):
-    """The names in a module, wherever they stand, through which it could get at chance."""
+    """Return all names in a module that give access to randomness."""
     names = set()
     for node in ast.walk(ast.parse(text)):
         match node:
@@ -276,11 +276,11 @@ def sources_of_chance(text):
         "eval('random.random()')",
     ],
 )
-def test_every_access_to_chance_is_found(text):
+def test_every_access_to_randomness_is_found(text):
     assert sources_of_chance(text)
 
 
-def test_src_has_no_other_source_of_chance():
+def test_src_has_no_other_source_of_randomness():
     found = {
         str(path.relative_to(ROOM.parent)): sources_of_chance(path.read_text()) for path in ROOM.parent.rglob("*.py")
     }

@@ -1,4 +1,4 @@
-"""The noise of streamgauge.testing.noise does what its tests rely on."""
+"""The test doubles of streamgauge.testing.noise: determinism, silence and counts."""
 
 from fractions import Fraction
 
@@ -14,7 +14,7 @@ LAWS = [("laplace", Fraction(3)), ("laplace", Fraction(1000)), ("gaussian", Frac
 
 @given(st.lists(st.tuples(st.sampled_from(LAWS), st.integers(0, 3000)), max_size=12))
 @settings(max_examples=30, deadline=None)
-def test_insecure_draws_do_not_depend_on_how_requests_are_cut(requests):
+def test_insecure_draws_do_not_depend_on_request_sizes(requests):
     noise, parts = InsecureNoise(7), {law: [] for law in LAWS}
     for law, size in requests:
         kind, scale = law
@@ -31,7 +31,7 @@ def test_insecure_draws_cross_chunks_and_differ_by_seed_and_law():
     assert not (one == InsecureNoise(1).laplace(Fraction(51), len(one))).all()
 
 
-def test_a_clone_goes_on_identically_and_by_itself():
+def test_clone_continues_identically_and_independently():
     noise = InsecureNoise(3)
     noise.laplace(Fraction(5), 10)
     twin = noise.clone()

@@ -19,8 +19,8 @@ from streamgauge.noise.source import DEFAULT_POOL_SIZES, FamilyPools, PoolSizes
 from streamgauge.testing.noise import InsecureKeystream, InsecureNoise
 
 SCALE = Fraction(2**40)
-EDGE = Fraction(2**54)  # two draws of it are alike once in 2^56
-TINY = Fraction(1, 1000)  # all draws of it are zero, but for one in 10^434
+EDGE = Fraction(2**54)  # two draws are equal once in 2^56
+TINY = Fraction(1, 1000)  # all draws are zero, except one in 10^434
 
 
 class FakeSystem:
@@ -64,7 +64,7 @@ def in_child(act):
 
 
 @pytest.mark.parametrize("size", [1, 100, 2000])
-def test_after_a_fork_parent_and_child_draw_different_noise_even_from_filled_pools(size):
+def test_fork_with_filled_pools_draws_different_noise(size):
     noise = SecureNoise()
     noise.laplace(EDGE, 1)
     noise.gaussian(EDGE**2, 1)
@@ -85,7 +85,7 @@ def test_after_a_fork_keystreams_differ():
     assert in_child(act) != act()
 
 
-def test_a_fork_while_another_thread_draws_does_not_lock_the_child():
+def test_fork_during_a_concurrent_draw_does_not_lock_child():
     parent, inside, forked = os.getpid(), threading.Event(), threading.Event()
 
     def random_bytes(size):
@@ -110,7 +110,7 @@ def draw_pool(system):
     return SecureNoise(Keystream(system)).laplace(EDGE, DEFAULT_POOL_SIZES.max_pooled_draws)
 
 
-def test_a_fork_behind_pythons_back_is_noticed():
+def test_fork_outside_of_python_is_detected():
     fake = FakeSystem()
     noise, ready = SecureNoise(Keystream(fake.system)), draw_pool(FakeSystem().system)
     assert noise.laplace(EDGE, 1)[0] == ready[0]
@@ -123,7 +123,7 @@ def test_a_fork_behind_pythons_back_is_noticed():
 
 @pytest.mark.parametrize("make", [SecureNoise, EphemeralNoise, Keystream])
 @pytest.mark.parametrize("act", [pickle.dumps, copy.copy, copy.deepcopy, lambda x: pickle.dumps([x], 0)])
-def test_chance_is_neither_copied_nor_pickled(make, act):
+def test_noise_source_is_neither_copied_nor_pickled(make, act):
     with pytest.raises(TypeError, match="must be used where it was made"):
         act(make())
 
@@ -143,7 +143,7 @@ def build_ephemeral(system):
 
 
 @pytest.mark.parametrize("urandom", [refuses, lambda n: b"", lambda n: bytes(n - 1)])
-def test_without_system_entropy_nothing_is_drawn_ever_after(urandom):
+def test_missing_system_entropy_closes_the_source(urandom):
     fake = FakeSystem()
     noise, stream = SecureNoise(Keystream(fake.system)), Keystream(fake.system)
     fake.random_bytes = urandom
@@ -168,7 +168,7 @@ class Faulty:
 
 
 @pytest.mark.parametrize("given", [lambda z, o: len(z) - 1, lambda z, o: refuses(), lambda z, o: len(z)])
-def test_a_cipher_that_fails_comes_short_or_gives_zeros_closes_the_keystream(given):
+def test_failing_short_or_zero_cipher_closes_keystream(given):
     system = KeySystem(build_cipher=lambda key: Faulty(given))
     noise = SecureNoise(Keystream(system))
     for _ in range(2):
@@ -184,7 +184,7 @@ def refuses_to_be_built(key):
     raise ValueError("no such cipher")
 
 
-def test_a_cipher_that_cannot_be_built_closes_the_source_and_drops_its_ready_draws():
+def test_cipher_build_failure_closes_source_and_drops_ready_draws():
     fake = FakeSystem()
     stream = Keystream(fake.system)
     noise = SecureNoise(stream)
@@ -202,7 +202,7 @@ def test_a_cipher_that_cannot_be_built_closes_the_source_and_drops_its_ready_dra
 
 
 @pytest.mark.parametrize("size", [1, 5000])
-def test_ready_draws_of_a_dead_source_are_never_handed_out(size):
+def test_ready_draws_of_a_closed_source_are_never_returned(size):
     fake = FakeSystem()
     stream = Keystream(fake.system)
     noise = SecureNoise(stream)
@@ -223,7 +223,7 @@ def test_keys_are_replaced_after_their_share():
     assert keys == [1, 1, 2, 2, 3]
 
 
-def test_no_draw_is_handed_out_twice_to_any_thread():
+def test_no_draw_is_returned_twice_in_any_thread():
     noise, drawn = SecureNoise(), []
 
     def work():
@@ -237,7 +237,7 @@ def test_no_draw_is_handed_out_twice_to_any_thread():
         thread.join()
     values = np.concatenate(drawn)
     assert len(values) == 4 * 40 * 2006
-    assert len(values) - len(np.unique(values)) < 2  # 320840^2 / 2^57 pairs meet by chance, 10^-6 on average
+    assert len(values) - len(np.unique(values)) < 2  # 320840^2 / 2^57 random collisions, 10^-6 on average
 
 
 def test_sizes_and_scales_are_checked():
@@ -253,7 +253,7 @@ def test_sizes_and_scales_are_checked():
 @pytest.mark.parametrize(
     "size", [-1, 1.5, 2.0, np.float64(2), True, np.True_, None, "3", Fraction(1), np.int64(-1), 1e300]
 )
-def test_a_size_that_is_none_is_refused_and_later_draws_are_whole(make, size):
+def test_invalid_size_is_refused_and_later_draws_are_complete(make, size):
     noise = make()
     noise.laplace(EDGE, 1)
     for draw in (noise.laplace, noise.gaussian):
@@ -264,7 +264,7 @@ def test_a_size_that_is_none_is_refused_and_later_draws_are_whole(make, size):
 
 @pytest.mark.parametrize("make", [SecureNoise, EphemeralNoise])
 @pytest.mark.parametrize("parameter", [None, [], 1j, "a", float("nan"), np.float32("inf"), np.array([1, 2])])
-def test_a_parameter_that_is_no_number_is_refused(make, parameter):
+def test_invalid_parameter_is_refused(make, parameter):
     noise = make()
     with pytest.raises(ValueError, match=r"^scale must be a finite number, got "):
         noise.laplace(parameter, 1)
@@ -276,7 +276,7 @@ NUMBERS = [3, np.int64(3), np.uint8(3), Fraction(np.int64(3)), 3.0, np.float64(3
 
 
 @pytest.mark.parametrize("number", NUMBERS, ids=repr)
-def test_a_parameter_of_any_kind_is_one_fraction_of_plain_integers(number):
+def test_equal_parameters_of_any_type_share_one_law(number):
     noise, drawn = SecureNoise(), []
     for one in (number, Fraction(3), number):
         drawn += [noise.laplace(one, 2), noise.gaussian(one, 2), EphemeralNoise().laplace(one, 2)]
@@ -304,7 +304,7 @@ STEPS = {
 
 
 def cut_off(call, moment):
-    """Whether an interrupt came before `call` was done: one is sent at its step number `moment`."""
+    """Send an interrupt at step `moment` of `call`. Return True if it came before the end."""
     steps = count()
 
     def trace(frame, event, arg):
@@ -364,13 +364,13 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("prepare", "call"), CALLS)
-def test_an_interrupt_at_any_step_repeats_no_draw_and_shortens_no_array(prepare, call):
+def test_interrupt_at_any_step_repeats_or_loses_no_draw(prepare, call):
     for _, _, noise, given in every_moment(prepare, call):
         check_whole_and_new(noise, given)
 
 
 @pytest.mark.parametrize(("prepare", "call"), CALLS)
-def test_no_ready_draw_leaves_a_source_that_died_after_an_interrupt(prepare, call):
+def test_interrupted_then_closed_source_returns_no_ready_draw(prepare, call):
     for fake, stream, noise, _ in every_moment(prepare, call):
         fake.kill(stream)
         with pytest.raises(EntropyError):
@@ -380,7 +380,7 @@ def test_no_ready_draw_leaves_a_source_that_died_after_an_interrupt(prepare, cal
                 noise.laplace(parameter, 1)
 
 
-def test_an_interrupt_while_a_fork_is_noticed_lets_no_ready_draw_out():
+def test_interrupt_during_fork_detection_returns_no_ready_draw():
     def prepare(noise, fake):
         key = os.urandom(KEY_BYTES)
         copy = SecureNoise(Keystream(KeySystem(lambda size: bytes(bytearray(key)))), SMALL_POOLS)
@@ -394,7 +394,7 @@ def test_an_interrupt_while_a_fork_is_noticed_lets_no_ready_draw_out():
         check_whole_and_new(noise, ready_of_parent)
 
 
-def test_a_pool_that_is_short_gives_nothing():
+def test_short_pool_returns_nothing():
     noise = SecureNoise(sizes=PoolSizes(pool_draws=2))
     with pytest.raises(EntropyError, match="ready draws must be 3, got 2"):
         noise.laplace(EDGE, 3)

@@ -1,4 +1,4 @@
-"""Ephemeral noise keeps nothing: a thief who reads all memory of the process finds no key and no draw."""
+"""Ephemeral noise stores nothing: a scan of all process memory finds no key and no draw."""
 
 import gc
 import os
@@ -16,13 +16,13 @@ EDGE = Fraction(2**54)
 LAWS = [("laplace", EDGE), ("gaussian", EDGE**2)]
 MASK = np.uint8(0x5A)
 BLOCK = 1 << 20
-LOW = np.uint64((1 << 20) - 1)  # bits by which nearly all words are told apart
-CHANCE = 3  # words of memory that look like one of some 6000 draws: one such in 10^4 runs, three never
+LOW = np.uint64((1 << 20) - 1)  # bits that distinguish nearly all words
+CHANCE = 3  # accidental matches among 6000 draws: one in 10^4 runs, never three
 
 in_linux = pytest.mark.skipif(sys.platform != "linux", reason="reads its own memory as Linux shows it")
 
 
-def test_ephemeral_noise_keeps_nothing():
+def test_ephemeral_noise_has_no_key_and_no_pool():
     gc.collect()
     noise = EphemeralNoise()
     before = len(fork_holders)
@@ -35,12 +35,12 @@ def test_ephemeral_noise_keeps_nothing():
 
 
 def masked(secret):
-    """A copy that does not look like it."""
+    """Return a masked copy, which a memory scan does not find."""
     return np.frombuffer(secret, np.uint8) ^ MASK
 
 
 def memory(block):
-    """Reads all writable memory of this process into `block`, mask on, but for the block itself."""
+    """Yield masked writable memory of this process, read through `block`, except the block."""
     first, size = block.ctypes.data, len(block)
     with open("/proc/self/maps") as table:
         lines = [line.split() for line in table]
@@ -53,7 +53,7 @@ def memory(block):
                     file.seek(start)
                     try:
                         file.readinto(block.data[: min(size, high - start)])
-                    except OSError:  # pages that nobody may read
+                    except OSError:  # unreadable pages
                         continue
                     if block.any():  # pages that were never touched hold nothing
                         np.bitwise_xor(block, MASK, out=block)
@@ -61,7 +61,7 @@ def memory(block):
 
 
 def stolen(*hidden):
-    """How many words of each of these lists of masked secrets a thief finds in this process."""
+    """Return the number of words of each list of masked secrets found in this process."""
     wanted = [np.unique(np.concatenate([secret.view(np.uint64) for secret in secrets])) for secrets in hidden]
     block, found = np.empty(BLOCK, np.uint8), [np.zeros(len(words), bool) for words in wanted]
     likely = np.zeros(int(LOW) + 1, bool)
@@ -72,7 +72,7 @@ def stolen(*hidden):
         for own, matches in zip(wanted, found, strict=True):
             place = np.searchsorted(own, words).clip(0, len(own) - 1)
             matches[place[own[place] == words]] = True
-        words.fill(0)  # for the mask shows what a masked copy hides
+        words.fill(0)  # because the mask reveals masked copies
     block.fill(0)
     return [int(matches.sum()) for matches in found]
 
@@ -95,7 +95,7 @@ class RecordedNoise(EphemeralNoise):
 
 
 def drawn_and_forgotten(noise, kind, parameter):
-    """Masked copies of draws, and of their low bits; the draws themselves are overwritten."""
+    """Return masked copies of draws and of their low bits. Overwrite the draws."""
     secrets = []
     for size in (1, 50, 3000):
         draws = getattr(noise, kind)(parameter, size)
@@ -110,7 +110,7 @@ def drawn_and_forgotten(noise, kind, parameter):
 @pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
-def test_a_thief_finds_neither_key_nor_draw(kind, parameter):
+def test_memory_contains_neither_key_nor_draw(kind, parameter):
     noise = RecordedNoise()
     secrets = drawn_and_forgotten(noise, kind, parameter)
     assert len(noise.keys) == 3
@@ -121,7 +121,7 @@ def test_a_thief_finds_neither_key_nor_draw(kind, parameter):
 
 
 @in_linux
-def test_a_thief_finds_keys_that_are_not_wiped():
+def test_memory_scan_finds_keys_that_are_not_wiped():
     noise = RecordedNoise(wipe=lambda key: None)
     noise.laplace(EDGE, 1)
     assert stolen(noise.copies) == [4]
@@ -130,13 +130,13 @@ def test_a_thief_finds_keys_that_are_not_wiped():
 @pytest.mark.one_of_each
 @in_linux
 @pytest.mark.parametrize(("kind", "parameter"), LAWS)
-def test_a_thief_finds_draws_whose_buffers_are_not_wiped(monkeypatch, kind, parameter):
+def test_memory_scan_finds_draws_in_unwiped_buffers(monkeypatch, kind, parameter):
     monkeypatch.setattr(WipedArrays, "__exit__", lambda *args: None)
     (of_draws,) = stolen(drawn_and_forgotten(EphemeralNoise(), kind, parameter))
     assert of_draws > CHANCE
 
 
-def test_a_call_that_fails_lets_go_of_its_key_and_draws(monkeypatch):
+def test_failed_call_wipes_its_key_and_draws(monkeypatch):
     streams, outs = [], []
 
     def failing(table, stream, out):

@@ -1,4 +1,4 @@
-"""The grid: exact rounding of anything, never an error on data."""
+"""The grid: exact rounding of any input, never an error on data."""
 
 from array import array
 from collections import deque
@@ -39,7 +39,7 @@ class Hostile:
 
 
 def rule(grid, x):
-    """The definition, in fractions."""
+    """Round by the definition, in fractions."""
     if isnan(x):
         return int(grid.missing / grid.step)
     clipped = grid.upper if x > grid.upper else grid.lower if x < grid.lower else Fraction(x)
@@ -78,14 +78,14 @@ def test_anything_lands_on_the_grid_and_nothing_raises(values):
 
 @given(st.lists(st.one_of(st.none(), st.floats(), st.integers(), st.text()), min_size=1, max_size=8), st.data())
 @settings(deadline=None)
-def test_an_item_is_read_by_itself(values, data):
+def test_items_are_read_independently(values, data):
     grid = Grid(0, 100, Fraction(1, 10))
     at = data.draw(st.integers(0, len(values) - 1))
     assert grid.integers(values)[at] == grid.integers([values[at]])[0]
     assert grid.find_present(values)[at] == grid.find_present([values[at]])[0]
 
 
-def test_one_item_moves_a_sum_by_no_more_than_the_bound():
+def test_item_moves_a_sum_by_at_most_the_bound():
     grid = Grid(-3, 10, Fraction(1, 4))
     odd = [None, float("nan"), float("inf"), float("-inf"), 1e308, -5e-324, 10**30, "x", 9.9999, -3.1, Hostile()]
     integers = grid.integers(odd)
@@ -133,7 +133,7 @@ def test_missing_items_count_as_zero_or_the_nearest_bound():
     assert Grid(3, 10).integers([None]).tolist() == [3]
 
 
-def test_reals_come_back():
+def test_grid_integers_convert_back_to_reals():
     grid = Grid(-1, 1, np.float64(0.1))
     assert grid.step == Fraction(1, 10)
     assert grid.reals(grid.integers([0.3, -0.26])).tolist() == [0.3, -0.3]
@@ -205,7 +205,7 @@ def test_vector_grids_that_floats_cannot_hold_are_refused(settings_):
         VectorGrid(*settings_)
 
 
-def test_rows_in_an_array_of_objects_are_read_one_by_one():
+def test_rows_of_object_arrays_are_read_one_by_one():
     grid, rows = VectorGrid(10, 2, 1), np.empty(4, object)
     rows[:] = [[3, 4], None, [1, 2, 3], (5, "text")]
     assert grid.integers(rows).tolist() == [[3, 4], [0, 0], [0, 0], [5, 0]]

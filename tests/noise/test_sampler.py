@@ -34,7 +34,7 @@ def gaussian(sigma):
 
 
 def edges_of(law):
-    """Every value where that is few, else 200 equal steps over eight deviations."""
+    """Return every value if they are few, else 200 equal steps across eight deviations."""
     reach = int(8 * sqrt(law.variance)) + 3
     return np.unique(np.linspace(-reach, reach, min(2 * reach + 1, 201)).astype(np.int64))
 
@@ -93,7 +93,7 @@ def test_low_bits_of_wide_noise_are_even(law):
 
 
 @pytest.mark.parametrize("law", [laplace(2**54), gaussian(2**54)], ids=str)
-def test_low_bits_are_even_beyond_the_53_bits_of_a_float(law):
+def test_low_bits_beyond_float_precision_are_even(law):
     draws = draws_of(law, seed=5)
     low = draws[np.abs(draws) > 2**53] & 255
     assert len(low) > SIZE // 2
@@ -101,7 +101,7 @@ def test_low_bits_are_even_beyond_the_53_bits_of_a_float(law):
 
 
 class KnownBytes:
-    """Entropy that gives these arrays, one after the other."""
+    """Entropy that returns these arrays, one after the other."""
 
     def __init__(self, *arrays):
         self.arrays = [array.view(np.uint8) for array in arrays]
@@ -111,7 +111,7 @@ class KnownBytes:
 
 
 @pytest.mark.parametrize("law", [LaplaceLaw(Fraction(2**54)), GaussianLaw(Fraction(2**108))], ids=str)
-def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
+def test_draw_equals_its_bucket_plus_its_low_bits(law):
     built = build_table(law)
     decided = np.flatnonzero(built.codes != SLOW_CODE).astype(np.uint16)
     for low in (2**48 - 1, 2**48 - 2, 1, 0):
@@ -122,7 +122,7 @@ def test_a_draw_is_its_bucket_and_its_low_bits_to_the_last(law):
 
 
 class Watched(np.ndarray):
-    """An array that refuses to be in a loop, or a result, over anything but integers and truth values."""
+    """An array that rejects operations on anything except integers and booleans."""
 
     def __array_ufunc__(self, ufunc, method, *inputs, out=(), **options):
         if method == "__call__":
@@ -160,14 +160,14 @@ def draw_watched(monkeypatch, law, size=1 << 11):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("shift", range(49))
-def test_every_loop_of_a_draw_is_over_integers(monkeypatch, shift):
+def test_array_loops_of_a_draw_use_integers_only(monkeypatch, shift):
     laws = [LaplaceLaw(Fraction(2 ** (6 + shift))), GaussianLaw(Fraction(4 ** (6 + shift)))]
     for law in laws if shift % 8 in (0, 1) else laws[:1]:
         assert build_table(law).partition.shift == shift
         assert (draw_watched(monkeypatch, law) == sample(law, InsecureKeystream("watched"), 1 << 11)).all()
 
 
-def test_a_loop_over_floats_is_seen():
+def test_loop_with_floats_is_detected():
     with pytest.raises(AssertionError):
         np.add(watched(np.ones(3, np.int64)), np.ones(3, np.uint64), casting="unsafe")
     with pytest.raises(AssertionError):
@@ -175,7 +175,7 @@ def test_a_loop_over_floats_is_seen():
 
 
 def phase_z(law, draws, shift):
-    """Deviations by which the outer halves of the buckets are hit too often."""
+    """Return the excess of draws in the outer bucket halves, in standard deviations."""
     magnitude = np.where(draws >= 0, draws, -draws - 1)
     outer = (magnitude >> (shift - 1)) & 1
     middles = [(2 * c + 1) << (shift - 1) for c in range(4000)]
@@ -184,7 +184,7 @@ def phase_z(law, draws, shift):
     return (outer.mean() - chance) / sqrt(chance * (1 - chance) / len(draws))
 
 
-def test_the_wedge_puts_mass_where_the_law_has_it():
+def test_wedge_mass_matches_the_law():
     law, size = laplace(2**13), 1 << 22
     assert abs(phase_z(law, draws_of(law, seed=6, size=size), 7)) < 6.5
 

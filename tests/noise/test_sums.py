@@ -1,4 +1,4 @@
-"""Error bars of sums of noise: never optimistic, and not wide either."""
+"""Error bounds of sums of noise: never too narrow, and nearly tight."""
 
 from fractions import Fraction
 from itertools import accumulate
@@ -23,7 +23,7 @@ def gauss(parameter):
 
 
 def exact_pmf(terms, reach):
-    """By direct convolution of positive numbers: no cancellation."""
+    """Return the pmf by direct convolution of positive numbers, without cancellation."""
     total = np.ones(1)
     for term in terms:
         one = np.zeros(2 * reach * abs(term.weight) + 1)
@@ -45,7 +45,7 @@ INTEGRAL = [
 
 @pytest.mark.parametrize("terms", INTEGRAL, ids=str)
 @pytest.mark.parametrize("confidence", [0.0, 0.5, 0.9, 0.95, 0.999, 1 - 1e-9])
-def test_on_the_integers_half_widths_are_the_exact_ones(terms, confidence):
+def test_half_widths_of_integer_noise_are_exact(terms, confidence):
     pmf = exact_pmf(terms, 60)
     centre = len(pmf) // 2
     beyond = [*[*accumulate(reversed(pmf[centre:].tolist()))][::-1], 0.0]
@@ -71,7 +71,7 @@ REAL = [
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("terms", REAL, ids=lambda terms: str(terms[0]))
 def test_half_widths_agree_with_simulation(terms):
-    """Of 2^18 draws a share of beta, within 6 deviations, is outside; at 2.5 % less, already too many."""
+    """A share beta of 2^18 draws lies outside, up to 6 deviations. A width 2.5 % smaller fails."""
     size, noise = 1 << 18, InsecureNoise(11)
     total = np.zeros(size)
     for term in terms:
@@ -92,7 +92,7 @@ def test_gaussian_widths_approach_the_normal_ones(sigma):
     assert 0.999 < noise.half_width(1 - 2e-9) / (5.99781 * stddev) < 1.02
 
 
-def test_the_widths_of_one_wide_laplace_draw_are_those_of_its_exact_tail():
+def test_width_of_wide_laplace_draw_matches_its_exact_tail():
     for scale in (10**4, 2**40):
         law = lap(scale)
         for confidence in (0.5, 0.95, 1 - 1e-6):
@@ -148,7 +148,7 @@ def test_no_noise_has_no_width():
         assert (noise.upper_tail(0), noise.upper_tail(1)) == (1, 0)
 
 
-def test_a_million_draws_and_a_thousand_weights_are_answered():
+def test_sums_of_many_draws_and_weights_are_bounded():
     many = NoiseSum((Term(10**6, 1, lap(3)), Term(10**6, 1, gauss(1))))
     assert 1.955 < many.half_width(0.95) / many.stddev < 1.965
     decayed = NoiseSum(tuple(Term(1, 0.99**i, lap(3)) for i in range(1000)))
@@ -198,7 +198,7 @@ NARROW = [lap(Fraction(1, n)) for n in (1000, 100, 30, 12, 5, 2)] + [
 
 
 def power(pmf, count, reach):
-    """The pmf of a sum of `count` draws, within `reach` of 0, by squaring; all terms are positive."""
+    """Return the pmf of a sum of `count` draws up to `reach`, by squaring positive terms."""
     total, square = np.ones(1), pmf
     while count:
         total = cut(np.convolve(total, square), reach) if count % 2 else total
@@ -213,7 +213,7 @@ def cut(pmf, reach):
 
 @pytest.mark.parametrize("law", NARROW, ids=str)
 def test_widths_of_narrow_noise_are_the_exact_ones(law):
-    """What is cut off lies beyond 400, where no more than 1e-15 is ever found."""
+    """The truncated tail lies beyond 400, and its mass is at most 1e-15."""
     one = np.array([law.pmf(k) for k in range(-40, 41)])
     for count in (c for c in (1, 7, 1000, 2**20) if c * law.variance < 400):
         pmf = power(one, count, 400)
@@ -231,7 +231,7 @@ LAWS = [*NARROW, lap(2), lap(1000), lap(2**54), gauss(1), gauss(1000), gauss(2**
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("law", LAWS, ids=str)
-def test_widths_are_finite_and_grow_for_every_scale_count_and_weight(law):
+def test_widths_are_finite_and_grow_with_confidence(law):
     for weights in ((1,), (1, 2), (1, 0.7, 0.3), (1e250,), (1e-300, 1.0)):
         for count in (3, 2**20):
             noise = NoiseSum(tuple(Term(count, weight, law) for weight in weights))
@@ -257,7 +257,7 @@ def test_moment_functions_agree_with_mpmath_at_every_scale(law):
 
 
 def moment(law, s):
-    """E exp(s X) from its definition; for wide Gaussians from the dual's only term that is left."""
+    """Return E exp(s X) by definition, for wide Gaussians by the one remaining dual term."""
     if isinstance(law, DiscreteLaplace):
         a = mpmath.exp(-1 / (mpmath.mpf(law.scale.numerator) / law.scale.denominator))
         return (1 - a) ** 2 / ((1 - a * mpmath.exp(s)) * (1 - a * mpmath.exp(-s)))
@@ -295,7 +295,7 @@ def test_weights_on_a_lattice_have_the_widths_of_integers():
         assert fine.half_width(0.95) == pytest.approx(step * whole.half_width(0.95), rel=1e-15)
 
 
-def test_laws_are_made_of_any_number():
+def test_laws_accept_any_number_type():
     assert DiscreteLaplace("1/3") == lap(Fraction(1, 3))
     assert DiscreteLaplace(0.1) == lap(Fraction(1, 10))
     assert type(DiscreteGaussian(np.int64(3)).parameter.numerator) is int

@@ -28,7 +28,7 @@ COUNTER = Binary(sg.Pure(1), horizon=64, pan_private=True)
 
 
 class OneUser:
-    """The paper's algorithm for one user, step by step; `fidelity` distorts each sign at random."""
+    """The paper's algorithm for one user, step by step. `fidelity` flips signs at random."""
 
     def __init__(self, signs: SignLaw, fidelity: Fraction = Fraction(1)) -> None:
         self.signs, self.fidelity = signs, fidelity
@@ -70,7 +70,7 @@ def test_the_worst_ratio_is_that_of_enumeration(signs: SignLaw, fidelity: Fracti
 
 
 def test_two_streams_that_both_have_a_user_are_the_worst() -> None:
-    """Against a user who is never there the same law loses 0.297: neighbours differ in any appearances."""
+    """Against a user who never appears the same law loses only 0.297."""
 
     def never(stream: Any, values: Any) -> Any:
         return [(None,) * len(stream)] if any(stream) else []
@@ -80,7 +80,7 @@ def test_two_streams_that_both_have_a_user_are_the_worst() -> None:
     assert log(law.worst_ratio(PAPER)) == pytest.approx(0.48768632, abs=1e-8)
 
 
-def test_a_counter_that_keeps_epsilon_hears_at_most_a_hyperbolic_tangent() -> None:
+def test_counter_fidelity_is_tanh_of_half_epsilon() -> None:
     for epsilon in (Fraction(1, 10), Fraction(1), Fraction(5)):
         fidelity = counter_fidelity(epsilon)
         e = exp(float(epsilon))
@@ -90,7 +90,7 @@ def test_a_counter_that_keeps_epsilon_hears_at_most_a_hyperbolic_tangent() -> No
 @pytest.mark.parametrize("paper", [False, True])
 @pytest.mark.parametrize("intrusions", [0, 2])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 20), Fraction(1), Fraction(6)])
-def test_the_best_law_keeps_its_loss_and_wastes_little(epsilon: Fraction, intrusions: int, paper: bool) -> None:
+def test_best_law_satisfies_its_loss_and_is_nearly_tight(epsilon: Fraction, intrusions: int, paper: bool) -> None:
     signs = find_best_signs(epsilon, intrusions, Fraction(1), paper)
     lost = log(law.worst_ratio(signs, intrusions))
     assert 0.99 * float(epsilon) < lost <= float(epsilon)
@@ -102,7 +102,7 @@ def test_the_best_law_keeps_its_loss_and_wastes_little(epsilon: Fraction, intrus
         )
 
 
-def test_a_better_law_is_not_beside_the_best() -> None:
+def test_laws_near_the_best_one_exceed_the_loss() -> None:
     signs = find_best_signs(Fraction(1), 0, Fraction(1), False)
     limit = Fraction(exp(1))
     for step in (Fraction(99, 100), Fraction(101, 100)):
@@ -111,7 +111,7 @@ def test_a_better_law_is_not_beside_the_best() -> None:
 
 
 def estimates(claim: ContinualDensity, users: int, ticks: int = 32, runs: int = 40) -> list[Any]:
-    """Of runs in which so many different users come, each often."""
+    """Return estimates of runs with this number of users, each of whom comes often."""
     source, chance, found = InsecureNoise(5), np.random.default_rng(1), []
     for _ in range(runs):
         run = claim.start(source)
@@ -141,8 +141,8 @@ def test_estimates_are_right_and_err_as_predicted(settings: dict[str, Any]) -> N
 
 
 @pytest.mark.parametrize("users", [-np.ones(40, np.int64), np.full(40, 2**64 - 1, np.uint64), [-1, -1.0, None]])
-def test_an_empty_slot_is_nobody_to_hashed_users_too(users: Any) -> None:
-    """Were -1 a user, with a cell, every empty slot would move its bit, and neighbours two of them."""
+def test_empty_slots_change_no_bit_of_hashed_users(users: Any) -> None:
+    """If -1 were a user with a cell, every empty slot would redraw its bit."""
     run = ContinualDensity(sg.Pure(8), universe=2, hashed=True).start()
     before = read_state(run).bits
     for tick in range(1, 31):
@@ -152,7 +152,7 @@ def test_an_empty_slot_is_nobody_to_hashed_users_too(users: Any) -> None:
 
 
 @pytest.mark.parametrize("load", [7, 10])
-def test_users_without_end_may_share_cells(load: int) -> None:
+def test_interval_holds_more_users_than_cells(load: int) -> None:
     claim = ContinualDensity(sg.Pure(20), universe=100, hashed=True)
     for seed in range(5):
         told = replace(claim, seed=seed).start(InsecureNoise(seed)).step(np.arange(100 * load))
@@ -181,14 +181,14 @@ def test_predicted_errors_are_those_of_estimates(settings: dict[str, Any], came:
     assert claim.stddev(**asked) >= predicted * (1 - 1e-9)
 
 
-def test_nothing_is_within_nothing_before_the_first_slot() -> None:
+def test_interval_before_the_first_slot_is_zero() -> None:
     run = ContinualDensity(sg.Pure(1), universe=9).start()
     assert run.estimate().interval() == (0.0, 0.0)
     assert run.step([]).interval() == (0.0, 0.0)
 
 
 class Handed(InsecureNoise):
-    """Keeps all that it hands out."""
+    """Noise that records all its draws."""
 
     def __init__(self) -> None:
         super().__init__(4)
@@ -199,8 +199,8 @@ class Handed(InsecureNoise):
         return self.drawn[-1]
 
 
-def test_no_flip_of_an_announced_intrusion_and_no_old_counter_is_left() -> None:
-    """The second flips, with what was handed over, would be the bits of now."""
+def test_intrusion_overwrites_its_flips_and_the_old_counter() -> None:
+    """The second flips and the copied state together would reveal the current bits."""
     noise = Handed()
     run = ContinualDensity(sg.Pure(4), universe=99, intrusions=1, counter=COUNTER).start(noise)
     run.step(np.arange(99))
@@ -214,15 +214,15 @@ def test_no_flip_of_an_announced_intrusion_and_no_old_counter_is_left() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 500, 5000, 70_000])
-def test_each_place_is_found_once(size: int) -> None:
+def test_deduplication_finds_each_place_once(size: int) -> None:
     chance = np.random.default_rng(size)
     for places in (chance.integers(0, size // 2 + 1, size), chance.permutation(size) << 20):
         with WipedArrays() as secret:
             assert np.array_equal(np.sort(deduplicate(places, secret)), np.unique(places))
 
 
-def test_dividing_by_the_papers_other_constant_gives_half_of_the_truth() -> None:
-    """Its proof has epsilon^2 = 2 gap where its figure has epsilon^2/2: the broken twin is biased."""
+def test_other_constant_of_the_paper_halves_the_estimate() -> None:
+    """The proof has epsilon^2 = 2 gap, the figure epsilon^2/2: the broken twin is biased."""
     claim = ContinualDensity(sg.Pure(8), universe=100, law="paper")
     source = InsecureNoise(2)
     values = np.array([claim.start(source).step(np.arange(100)).value for _ in range(600)])
@@ -240,7 +240,7 @@ def test_empty_slots_of_any_kind_and_strangers_are_slots() -> None:
     assert read_state(run).stretches[:2, 0].tolist() == [2, 6]
 
 
-def test_a_user_who_is_twice_in_a_tick_has_one_sign_that_is_not_fair() -> None:
+def test_repeated_user_in_a_tick_has_one_biased_sign() -> None:
     claim = ContinualDensity(sg.Pure(8), universe=1)
     source, ones = InsecureNoise(9), 0
     for _ in range(2000):
@@ -251,7 +251,7 @@ def test_a_user_who_is_twice_in_a_tick_has_one_sign_that_is_not_fair() -> None:
     assert abs(ones - expected) < 7 * np.sqrt(2000 * 0.75)
 
 
-def test_the_newest_estimate_is_told_again_for_nothing() -> None:
+def test_latest_estimate_is_repeated_without_charge() -> None:
     run = ContinualDensity(sg.Pure(1), universe=9).start()
     told = run.step([1, 2, 3])
     assert run.estimate().value == told.value
@@ -286,7 +286,7 @@ def test_a_counter_must_be_pan_private_and_pure(counter: Any) -> None:
         ContinualDensity(sg.Pure(1), universe=9, counter=counter)
 
 
-def test_a_counter_whose_noise_has_no_law_is_refused_for_that_reason() -> None:
+def test_nonlinear_counter_is_refused() -> None:
     counter: Any = CascadingBuffers(sg.Pure(1), horizon=8)
     with pytest.raises(
         ValueError, match=r"^counter must be linear, since intervals need the law of its noise apart from"
@@ -302,7 +302,7 @@ def test_signs_through_any_counter_lose_no_more_than_their_product() -> None:
     for likelihoods in product((Fraction(1), ratio, ratio**2), repeat=4):
         told = dict(zip(pairs, likelihoods, strict=True))
         if any(told[a, b] > ratio * told[c, d] for a, b in pairs for c, d in pairs if (a == c) != (b == d)):
-            continue  # keeps no epsilon for one slot
+            continue  # has no epsilon for one slot
         fair = sum(told.values()) / 4
         for one, two in product((odds[0], 1 - odds[0]), (odds[1], 1 - odds[1])):
             chances = {(a, b): (one if a else 1 - one) * (two if b else 1 - two) for a, b in pairs}
@@ -327,7 +327,7 @@ def test_ticks_are_steps() -> None:
 
 
 def test_a_save_holds_the_law_and_is_refused_under_another(monkeypatch):
-    """The law is searched for in floats: another search may find another for the same settings."""
+    """The search uses floats, so another version may find another law for these settings."""
     claim = ContinualDensity(sg.Pure(2), universe=50, intrusions=1)
     run = claim.start(noise=InsecureNoise(1))
     run.step(np.arange(20))
@@ -342,13 +342,13 @@ def test_a_save_holds_the_law_and_is_refused_under_another(monkeypatch):
     assert str(claim.signs.keep.numerator) in str(refused.value)
 
 
-def test_a_save_holds_the_way_of_its_counter():
+def test_save_identity_contains_the_counter():
     counter = Binary(sg.Pure(1), horizon=16, pan_private=True)
     claim = ContinualDensity(sg.Pure(2), universe=50, counter=counter)
     assert claim.identity().endswith(counter.identity())
 
 
-def test_a_save_of_an_earlier_version_is_refused_and_says_so():
+def test_save_of_an_earlier_version_is_refused():
     claim = ContinualDensity(sg.Pure(2), universe=50)
     run = claim.start(noise=InsecureNoise(1))
     earlier = pack(repr(claim), 50, run.record, run._state)

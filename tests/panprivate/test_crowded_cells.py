@@ -47,8 +47,8 @@ WEIGHTS = {"cropped": [1] * 9, "heavy": [0] * 8 + [1], "incidence": [0] * 7 + [1
 
 @pytest.mark.parametrize("name", STDDEVS)
 @pytest.mark.filterwarnings("error")
-def test_errors_have_an_answer_for_every_load_and_grow_with_it(name):
-    """The largest estimate is log(2 cells) users for each: a truth beyond it is missed by what is between."""
+def test_errors_are_defined_for_every_load_and_grow(name):
+    """The largest estimate is log(2 cells) per cell, so the error grows with a larger truth."""
     values = [1.0, 5.0, 30.0, 100.0, 700.0, 745.0, 1e3, 1e6, 1e300]
     found = [STDDEVS[name](value) for value in values]
     assert found == sorted(found)
@@ -56,14 +56,14 @@ def test_errors_have_an_answer_for_every_load_and_grow_with_it(name):
 
 
 @pytest.mark.parametrize("name", [name for name in STDDEVS if not name.startswith("multiplicative")])
-def test_errors_of_first_order_are_infinite_where_the_numbers_end(name):
+def test_first_order_errors_are_infinite_on_overflow(name):
     assert isfinite(STDDEVS[name](100.0))
     assert STDDEVS[name](1e6) == inf
 
 
 @pytest.mark.parametrize(("cells", "intrusions", "reliable"), [(20_000, 0, True), (2_000, 1, False)])
 @pytest.mark.parametrize("cycle", [partial(HeavyFraction, at_least=2), partial(Incidence, exactly=1)])
-def test_an_estimate_says_where_first_order_says_little(cycle, cells, intrusions, reliable):
+def test_estimate_is_unreliable_if_first_order_error_fails(cycle, cells, intrusions, reliable):
     claim = cycle(Pure(4), universe=cells, hashed="before", intrusions=intrusions)
     run = claim.start(InsecureNoise(3))
     run.add(np.repeat(np.arange(cells // 4), 2))
@@ -129,7 +129,7 @@ def test_enclosed_inverses_are_those_of_interval_arithmetic(name):
     assert max_slopes(weights, least, most) == pytest.approx(slopes, rel=1e-9)
 
 
-def test_bounds_that_end_nowhere_are_infinite_from_there_on():
+def test_diverging_bounds_stay_infinite():
     low, high = np.full(2000, -1.0), np.full(2000, 1.0)
     low[0] = high[0] = 0.5
     with np.errstate(over="raise"):
@@ -141,8 +141,8 @@ def test_bounds_that_end_nowhere_are_infinite_from_there_on():
 @pytest.mark.parametrize("times", [1, 2, 8, 9])
 @pytest.mark.parametrize("load", [0.0, 0.01, 1.0, 4.0])
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_what_is_expected_is_what_its_tails_tell(name, load, times):
-    """Half a cell and more is left, so that nothing is cut."""
+def test_expected_expansion_matches_that_of_its_tails(name, load, times):
+    """More than half a cell stays empty, so nothing is clipped."""
     weights = np.array(WEIGHTS[name], np.int64)
     expected = expand_expected(weights.tobytes(), load, times)
     told = CollisionDecoder(weights, 10**6).expand(compound_tails(load, times, 9))
@@ -153,8 +153,8 @@ def test_what_is_expected_is_what_its_tails_tell(name, load, times):
 
 
 @pytest.mark.parametrize("kind", [partial(HeavyFraction, at_least=8), partial(CroppedMean, limit=8)])
-def test_predictions_are_not_too_hopeful_where_first_order_says_little(kind):
-    """Users who came once each, in a table that is too noisy for its cells."""
+def test_predictions_cover_the_error_if_first_order_fails(kind):
+    """Users who came once each, in a table with too much noise for its cells."""
     claim = kind(Pure(1), releases=5, **SETTINGS)
     found, truth = [], 0.3 * (claim.weights[0] > 0)
     for seed in range(200):
@@ -167,14 +167,14 @@ def test_predictions_are_not_too_hopeful_where_first_order_says_little(kind):
 
 
 @pytest.mark.parametrize("kind", [partial(HeavyFraction, at_least=8), partial(CroppedMean, limit=8)])
-def test_predictions_are_the_larger_of_users_who_came_once_and_often(kind):
+def test_prediction_is_the_maximum_for_single_and_repeated_visits(kind):
     claim = kind(Pure(4), universe=10**6, hashed=True)
     compound, once = claim.build_collision_estimator(0), expand_expected(claim.weights.tobytes(), 0.5, 1)
     assert claim.stddev(0.5) == max(compound._stddev(once), compound.stddev_at(0.5, 8))
     assert claim.stddev(0.5) > compound.stddev_at(0.5, 8)
 
 
-def test_predictions_of_users_who_came_once_are_what_simulations_show():
+def test_predictions_for_single_visits_match_simulation():
     claim = HeavyFraction(Pure(8), at_least=4, universe=5000, hashed=True)
     found = []
     for seed in range(150):

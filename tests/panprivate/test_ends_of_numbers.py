@@ -1,4 +1,4 @@
-"""Overflow: an estimate that was paid for is released, however wide its error is."""
+"""Overflow: a charged estimate is released with any error, even an infinite one."""
 
 from fractions import Fraction
 from functools import partial
@@ -48,7 +48,7 @@ def checked(estimate):
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_an_estimate_of_long_cycles_is_told_with_an_error_without_end(name):
+def test_estimate_of_long_cycles_is_released_despite_overflow(name):
     claim, users = LONG[name], np.random.default_rng(1).integers(0, 1000, 333)
     for seed in range(10):
         run = claim.start(InsecureNoise(seed))
@@ -69,8 +69,8 @@ def test_an_estimate_after_many_intrusions_has_an_interval(name):
     checked(found.at_least(1) if name == "modular" else found)
 
 
-def test_a_continual_density_of_which_nothing_is_left_is_refused(monkeypatch):
-    """Found by a search that takes long for so many intrusions."""
+def test_continual_density_after_too_many_intrusions_is_refused(monkeypatch):
+    """The law is fixed, because a search with so many intrusions is slow."""
     forgetful = SignLaw(Fraction(1, 8), Fraction(1, 8), Fraction(1, 1000))
     monkeypatch.setattr(continual_density, "find_best_signs", lambda *_: forgetful)
     ContinualDensity(HUNDREDTH, universe=10, intrusions=20)
@@ -80,6 +80,6 @@ def test_a_continual_density_of_which_nothing_is_left_is_refused(monkeypatch):
 
 @pytest.mark.parametrize("kind", [Density, MultiplicativeDensity])
 @pytest.mark.parametrize("intrusions", [30, 60])
-def test_claims_of_which_nothing_is_left_are_refused_without_a_warning(kind, intrusions):
+def test_claims_too_weak_for_their_intrusions_are_refused(kind, intrusions):
     with pytest.raises(ValueError, match="loss must be larger"):
         kind(Pure(Fraction(1, 1000)), universe=1000, hashed=True, intrusions=intrusions)

@@ -7,7 +7,7 @@ from streamgauge.panprivate import MultiplicativeDensity
 from streamgauge.privacy import Pure
 
 RUNS = 6000
-TWENTIETH, NEVER_OFF = 0.05, 0.05  # of the promise, and what so many runs are never off by: six of 0.8 %
+TWENTIETH, NEVER_OFF = 0.05, 0.05  # tolerance of the claim, and of the simulation: six standard errors of 0.8 %
 CASES = {
     "few": ({"universe": 10**5}, 1, 100),
     "some": ({"universe": 10**5}, 1, 3_000),
@@ -16,7 +16,7 @@ CASES = {
 
 
 def released(claim, came, seed):
-    """Ones of all tables under noise in many runs, drawn by their law and not by the code."""
+    """Return the noisy ones of all tables in many runs, drawn by their law."""
     chance = np.random.default_rng(seed)
     laws, decay = claim.laws_after(0), np.exp(-1 / float(claim.noise.scale))
     for number, size in enumerate(claim.sizes):
@@ -36,7 +36,7 @@ def parts(claim, came, seed=5):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_stated_error_is_that_of_all_runs_to_a_twentieth(name):
+def test_stated_error_matches_simulation_to_a_twentieth(name):
     settings, loss, came = CASES[name]
     claim = MultiplicativeDensity(Pure(loss), **settings)
     truth, together = came / claim.universe, claim.build_likelihood(0)
@@ -46,8 +46,8 @@ def test_the_stated_error_is_that_of_all_runs_to_a_twentieth(name):
     assert 0 <= found.min() <= found.max() <= together.max_part
 
 
-def test_an_error_of_first_order_forgets_the_ends():
-    """A twin: where the truth is near 0, it is a quarter too large."""
+def test_first_order_error_is_too_large_near_zero():
+    """A twin: it is a quarter too large for a truth near 0."""
     claim = MultiplicativeDensity(Pure(1), universe=10**4)
     together, truth = claim.build_likelihood(0), 10 / 10**4
     found = together.estimate(parts(claim, 10))
@@ -56,7 +56,7 @@ def test_an_error_of_first_order_forgets_the_ends():
     assert together.first_order_stddev(truth) / error > 1.15
 
 
-def test_all_tables_together_err_no_more_than_the_best_of_them():
+def test_joint_error_is_at_most_that_of_best_table():
     claim = MultiplicativeDensity(Pure(2), universe=10**6)
     together = claim.build_likelihood(0)
     for truth in (1e-4, 1e-3, 1e-2, 0.1, 0.5):
@@ -65,8 +65,8 @@ def test_all_tables_together_err_no_more_than_the_best_of_them():
 
 
 @pytest.mark.parametrize("hashed", [False, True])
-def test_whatever_is_released_has_an_estimate(hashed):
-    """It is paid for: small tables that are full many times over are no failure."""
+def test_every_release_has_a_finite_estimate(hashed):
+    """The release is already charged, so overfull small tables must not fail."""
     claim = MultiplicativeDensity(Pure(1), universe=10**7, hashed=hashed)
     for ones in (np.array(claim.sizes), -np.array(claim.sizes), np.array(claim.sizes) * 10**6):
         found = claim.build_estimate(ones, 0)
@@ -75,14 +75,14 @@ def test_whatever_is_released_has_an_estimate(hashed):
         assert 0 <= low <= high
 
 
-def test_what_tables_tell_exactly_is_found():
+def test_exact_table_parts_give_the_exact_estimate():
     together = MultiplicativeDensity(Pure(8), universe=10**6).build_likelihood(0)
     for truth in (0.0, 1e-4, 0.02, 0.7, 1.0):
         told = np.array([[table.occupied_part(np.array(truth))] for table in together.tables], np.float64)
         assert together.estimate(told)[0] == pytest.approx(truth, abs=together.first_order_stddev(truth) / 20)
 
 
-def test_more_users_than_can_be_told_apart_are_all_missed():
+def test_error_of_too_many_users_is_their_number():
     claim = MultiplicativeDensity(Pure(1), universe=10**4, hashed=True)
     assert claim.stddev(1e300) == 1e300
     assert 1e6 - claim.build_likelihood(0).max_part < claim.stddev(1e6) < 1e6

@@ -1,4 +1,4 @@
-"""Modular incidence: residues go round exactly, estimates are right, and their error is what was said."""
+"""Modular incidence: residues wrap exactly, and estimates have the stated error."""
 
 from fractions import Fraction
 from math import exp
@@ -12,7 +12,7 @@ from streamgauge.panprivate import ModularIncidence
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.saved_states import read_state
 
-PLAIN = sg.Pure(4000)  # noise that is hardly ever there
+PLAIN = sg.Pure(4000)  # noise is almost always 0
 every_modulus = pytest.mark.parametrize("modulus", [2, 3, 8, 200, 256, 300, 65535, 65536])
 
 
@@ -22,7 +22,7 @@ def entries(run: Any) -> np.ndarray:
 
 
 @every_modulus
-def test_residues_go_round_however_often_a_user_is_in_a_batch(modulus: int) -> None:
+def test_residues_wrap_for_any_number_of_repeated_users(modulus: int) -> None:
     claim = ModularIncidence(PLAIN, universe=9, modulus=modulus, split="1/2")
     run, counts, chance = claim.start(InsecureNoise(1)), np.zeros(9, np.int64), np.random.default_rng(modulus)
     start = entries(run).astype(np.int64)
@@ -35,7 +35,7 @@ def test_residues_go_round_however_often_a_user_is_in_a_batch(modulus: int) -> N
         assert np.array_equal(entries(run), (start + counts) % modulus)
 
 
-def test_an_entry_is_a_byte_where_that_goes_round_and_two_elsewhere() -> None:
+def test_entry_is_one_byte_for_powers_of_two_else_two() -> None:
     sizes = {
         k: ModularIncidence(PLAIN, universe=9, modulus=k, split="1/2").blank_table(1).entries.itemsize for k in (8, 10)
     }
@@ -44,7 +44,7 @@ def test_an_entry_is_a_byte_where_that_goes_round_and_two_elsewhere() -> None:
 
 @every_modulus
 @pytest.mark.parametrize("epsilon", [Fraction(1, 100), Fraction(1), Fraction(30)])
-def test_no_residue_is_likelier_than_another_by_more_than_the_loss(modulus: int, epsilon: Fraction) -> None:
+def test_residue_likelihood_ratio_is_at_most_the_loss(modulus: int, epsilon: Fraction) -> None:
     claim = ModularIncidence(sg.Pure(2 * epsilon), universe=9, modulus=modulus, split="1/2")
     rest = claim.offset_probability / modulus
     assert claim.state_loss == sg.Pure(epsilon)
@@ -67,7 +67,7 @@ def test_one_user_moves_one_unit_from_one_bin_to_another() -> None:
 
 
 def simulated(claim: ModularIncidence, intrusions: int) -> tuple[np.ndarray, Any]:
-    """Estimates of many runs of users who came 0, 1, 2 times, in three parts of 50, 30 and 20 percent."""
+    """Return estimates of many runs, with 50, 30 and 20 percent of users at 0, 1, 2 visits."""
     source, found = InsecureNoise(3), []
     users = np.arange(claim.universe)
     for _ in range(60):
@@ -107,7 +107,7 @@ def test_announced_intrusions_raise_the_gap_to_an_odd_power() -> None:
     ]
 
 
-def test_an_estimator_that_forgets_the_noise_before_the_hand_over_is_wrong() -> None:
+def test_twin_that_ignores_noise_before_intrusion_is_biased() -> None:
     """The broken twin: exponents of J + 1 instead of 2 J + 1."""
     claim = ModularIncidence(sg.Pure(6), universe=1000, modulus=4, intrusions=1)
     values, found = simulated(claim, 1)
@@ -124,7 +124,7 @@ def test_the_largest_error_is_the_largest(sample: int | None) -> None:
     assert claim.stddev() == pytest.approx(tried, rel=1e-6)
 
 
-def test_a_bin_errs_as_the_sum_of_weights_that_it_is() -> None:
+def test_bin_error_matches_the_predicted_one() -> None:
     claim = ModularIncidence(sg.Pure(3), universe=1000, modulus=5, sample=100)
     told = claim.build_estimate(np.array([60, 10, 10, 10, 10]), 0)
     each = told.exactly(0)
@@ -147,12 +147,12 @@ def test_a_sample_of_the_universe_is_in_the_error() -> None:
         ({"modulus": 4, "law": "paper"}, "law must be symmetric for ModularIncidence"),
     ],
 )
-def test_what_makes_no_claim_is_refused(settings: dict[str, Any], words: str) -> None:
+def test_invalid_modular_incidence_settings_are_refused(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=f"^{words}"):
         ModularIncidence(sg.Pure(1), universe=10, **settings)
 
 
-def test_counts_beyond_the_modulus_are_not_asked_for() -> None:
+def test_queries_for_counts_beyond_the_modulus_are_refused() -> None:
     told = ModularIncidence(sg.Pure(1), universe=10, modulus=4).start().estimate()
     for asked in (told.exactly, told.at_least):
         with pytest.raises(ValueError, match=r"^times must be at most 3 with a modulus of 4, got 4$"):

@@ -1,4 +1,4 @@
-"""Sums of bits are protected by the bits' own chance too: exactly as much as is left of the loss."""
+"""Amplification: the randomness of bits also protects their sums, exactly as claimed."""
 
 from fractions import Fraction
 from functools import cached_property
@@ -20,7 +20,7 @@ LEFT = [Fraction(1, 10**6), Fraction(1, 50), HALF, Fraction(3), Fraction(40), Fr
 
 @pytest.mark.parametrize("left", LEFT)
 @pytest.mark.parametrize("chance", [HALF, Fraction(7, 10), 1 - Fraction(1, 2**32), Fraction(1)])
-def test_what_chance_leaves_of_a_sum_is_within_the_loss_and_close_to_it(left, chance):
+def test_amplified_epsilon_is_below_the_loss_and_nearly_tight(left, chance):
     found = amplified_epsilon(left, chance)
     assert left <= found
     assert 1 - chance + chance * Fraction(2**BITS, enclose_exp_minus(found, BITS).low) <= power(left) * (
@@ -31,14 +31,14 @@ def test_what_chance_leaves_of_a_sum_is_within_the_loss_and_close_to_it(left, ch
         assert 1 - chance + chance * Fraction(2**BITS, enclose_exp_minus(more, BITS).high) > power(left)
 
 
-def test_where_no_power_can_be_enclosed_nothing_is_gained():
+def test_epsilon_too_large_to_enclose_is_not_amplified():
     left = Fraction(60)
     assert enclose_exp_minus(left + 6, WORK).low == 1
     assert enclose_exp_minus(left + 7, WORK).low == 0
     assert amplified_epsilon(left, Fraction(1, 1000)) == left
 
 
-def test_a_bit_is_surer_of_a_value_where_a_hand_over_shows_it_once_more():
+def test_intrusions_increase_the_maximal_bit_probability():
     laws = build_response_law("symmetric", HALF)
     p = laws.present
     assert max_bit_probability(laws, 0) == p
@@ -47,7 +47,7 @@ def test_a_bit_is_surer_of_a_value_where_a_hand_over_shows_it_once_more():
 
 
 class AsIfFair(Density):
-    """Believes that bits move with chance 1/2."""
+    """A broken twin: it assumes bits that flip with probability 1/2."""
 
     @cached_property
     def noise(self):
@@ -56,7 +56,7 @@ class AsIfFair(Density):
 
 
 class OneByOne(Density):
-    """Believes that each release is of another bit."""
+    """A broken twin: it assumes that each release uses another bit."""
 
     @cached_property
     def noise(self):
@@ -64,7 +64,7 @@ class OneByOne(Density):
 
 
 def lost(kind, releases):
-    """The worst ratio where the user came after the releases, and before the look."""
+    """Return the worst ratio if the user came after the releases and before the peek."""
     claim = kind(Pure(1), universe=1, releases=releases, split=HALF)
     outputs = ["release"] * releases
     return worst(*(views(claim, [*outputs, came, "see"]) for came in ([0], [])), claim.noise.scale)
@@ -75,6 +75,6 @@ def test_the_whole_loss_is_used_and_no_more(releases):
     assert power(1) * (1 - Fraction(1, 10**8)) < lost(Density, releases) <= power(1)
 
 
-def test_who_believes_in_more_chance_than_there_is_is_caught():
+def test_twins_that_overestimate_randomness_of_bits_are_caught():
     assert lost(AsIfFair, 1) > power(1)
     assert lost(OneByOne, 3) > power(1)

@@ -1,4 +1,4 @@
-"""Estimates over tables: exactly unbiased, with the standard errors that are stated, and honest intervals."""
+"""Estimates of tables: exactly unbiased, with stated standard errors and valid intervals."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -44,7 +44,7 @@ def moments(claim, acts):
 
 
 def stated(claim, truth, intrusions):
-    """The variance that is stated for the sum before noise: scaled back from that of the value."""
+    """Return the stated variance of the sum before noise, rescaled from the value."""
     slope = (
         claim.build_estimate(np.array([1]), intrusions).value - claim.build_estimate(np.array([0]), intrusions).value
     )
@@ -74,7 +74,7 @@ def test_announced_intrusions_leave_estimates_unbiased_and_their_variance_stated
 
 
 def errors(claims, users, truth, runs, intruded=0):
-    """Standardised errors of so many runs, which share a stream of chance."""
+    """Return standardised errors of `runs` runs, which share one noise stream."""
     found, noise = [], InsecureNoise(1)
     for seed in range(runs):
         run = claims(seed).start(noise=noise)
@@ -116,7 +116,7 @@ SIMULATED = {
 
 
 @pytest.mark.parametrize("name", SIMULATED)
-def test_standard_errors_are_those_of_simulations_and_neither_less_nor_more(name):
+def test_standard_errors_match_simulation(name):
     claims, truth = SIMULATED[name]
     sample = errors(claims, USERS, truth, 400, intruded=int("intruded" in name))
     assert standard(sample)
@@ -124,15 +124,15 @@ def test_standard_errors_are_those_of_simulations_and_neither_less_nor_more(name
     assert not standard(sample, 1.5)
 
 
-def test_a_cropped_mean_of_unequal_users_errs_no_more_than_stated():
+def test_cropped_mean_of_unequal_users_meets_stated_error():
     claim = CroppedMean(Pure(9), universe=U, limit=2)
     sample = errors(fixed(claim), USERS, np.minimum(COUNTS, 2).mean(), 200)
     assert chi2.sf((sample**2).sum(), len(sample)) > NEVER
 
 
 @pytest.mark.parametrize("users", [60, 600])
-def test_collisions_are_corrected_and_in_the_error(users):
-    """The table is nearly exact, so the chance of the hash is left; 60 of 400 cells and 600."""
+def test_collisions_are_corrected_and_included_in_the_error(users):
+    """The table is nearly exact, so only the hash is random; 60 of 400 cells and 600."""
     names = np.arange(users) + 10**9
     claim = Density(Pure(40), universe=400, hashed=True, split=MOST)
     sample = errors(lambda seed: replace(claim, seed=seed), names, users / 400, 400)
@@ -151,8 +151,8 @@ KINDS = {
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_users_who_were_hashed_before_are_counted_as_if_they_were_hashed_here(name):
-    """To their cells, by whatever hash: the same estimate of the same chance, standard error and interval."""
+def test_users_hashed_earlier_have_the_same_estimates(name):
+    """Users given as cells have the same estimate, standard error and interval."""
     names = np.arange(250, dtype=np.uint64)
     cells = names.copy()
     Hash(400, seed=0).map_words(cells)
@@ -178,7 +178,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_counts_of_users_who_share_cells_are_taken_apart(name):
+def test_counts_of_users_in_shared_cells_are_unbiased(name):
     claim, truth = SHARED[name]
     names, noise, sample, missed = np.repeat(np.arange(200) + 10**9, TIMES), InsecureNoise(1), [], 0
     for seed in range(180):
@@ -196,7 +196,7 @@ def test_counts_of_users_who_share_cells_are_taken_apart(name):
     assert binom.sf(missed - 1, 40, 0.1) > NEVER
 
 
-def test_a_logarithm_takes_apart_what_a_compound_puts_together():
+def test_compound_decoder_inverts_its_tails():
     claim, _ = SHARED["incidence"]
     compound = claim.build_collision_estimator(0).decoder
     tails = compound_tails(0.3, 2, 3)
@@ -209,8 +209,8 @@ def test_a_logarithm_takes_apart_what_a_compound_puts_together():
 
 @pytest.mark.parametrize("load", [0.01, 0.3, 1.0, 2.0])
 @pytest.mark.parametrize("name", SHARED)
-def test_an_interval_of_tails_is_carried_to_all_that_they_may_be(name, load):
-    """The interval contains the value of all tails that are as near as is likely."""
+def test_interval_contains_values_of_all_likely_tails(name, load):
+    """The interval contains the values of all tails inside the half width."""
     compound = replace(SHARED[name][0], universe=10**6, sample=None).build_collision_estimator(0)
     length, chance = len(compound.weights), np.random.default_rng(1)
     truth = compound_tails(load, 1, length)
@@ -226,14 +226,14 @@ def test_an_interval_of_tails_is_carried_to_all_that_they_may_be(name, load):
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_where_no_cell_may_be_empty_the_truth_may_be_anything(name):
+def test_interval_of_a_full_table_is_unbounded(name):
     claim, _ = SHARED[name]
     full = claim.build_collision_estimator(0).estimate_from_tails(np.full(claim.length, 0.999), claim.universe)
     assert full.interval(0.95) == (0.0, np.inf)
 
 
-def test_a_long_cycle_of_crowded_cells_says_how_little_it_knows():
-    """Its release is paid for: an estimate without end is none, but no failure."""
+def test_long_cycle_with_crowded_cells_has_unbounded_interval():
+    """The release is already charged, so an infinite error is no failure."""
     claim = CroppedMean(Pure(1), universe=1000, limit=100, hashed=True, split=MOST)
     run = claim.start(noise=InsecureNoise(1))
     run.add(np.repeat(np.arange(3000), 3))
@@ -243,7 +243,7 @@ def test_a_long_cycle_of_crowded_cells_says_how_little_it_knows():
     assert np.isfinite(found.value)
 
 
-def test_the_number_of_taken_cells_has_the_stated_mean_and_variance():
+def test_number_of_occupied_cells_has_stated_mean_and_variance():
     cells, users = 7, 5
     taken = {}
     for code in range(cells**users):
@@ -272,7 +272,7 @@ def test_a_multiplicative_density_finds_few_users_and_many(came):
     assert chi2.sf((np.array(sample) ** 2).sum(), len(sample)) > NEVER
 
 
-def test_a_multiplicative_density_errs_less_where_few_came():
+def test_multiplicative_density_errs_less_for_few_users():
     claim, plain = (kind(Pure(1), universe=10**7) for kind in (MultiplicativeDensity, Density))
     assert claim.stddev(1e-5) < plain.stddev() / 5
     assert claim.stddev(0.5) > plain.stddev()
@@ -287,8 +287,8 @@ def test_a_multiplicative_density_errs_less_where_few_came():
         Incidence(Pure(2), universe=400, exactly=1),
     ],
 )
-def test_intervals_hold_at_least_as_often_as_they_say(claim):
-    """The sum has an exact tail at both ends of the width: by enumeration of all binomials, noise aside."""
+def test_intervals_hold_at_least_as_often_as_stated(claim):
+    """The tails of the sum are exact, by enumeration of all binomials without noise."""
     sample = errors(fixed(claim), np.arange(claim.universe // 2), 0.5, 200)
     half = claim.start(noise=InsecureNoise(0)).estimate()
     low, high = half.region.interval(0.9)
@@ -315,7 +315,7 @@ def test_the_split_is_that_of_least_error(name):
         assert best.stddev() <= replace(best, split=share).stddev()
 
 
-def test_many_releases_and_the_papers_law_have_splits_of_their_own():
+def test_split_adapts_to_releases_and_paper_law():
     often = Density(Pure(1), universe=1000, releases=1000)
     assert Fraction(7, 16) < often.split < Fraction(9, 16)
     assert often.stddev() < replace(often, split=Fraction(15, 16)).stddev() / 2

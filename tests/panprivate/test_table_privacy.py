@@ -36,31 +36,31 @@ INTRUDED = {
 
 
 def histories(first, second, releases):
-    """One user comes twice, in batches; the table is seen at every moment once, unannounced."""
+    """Yield acts: one user comes twice, with one unannounced peek at every moment."""
     acts = [first, second, *["release"] * releases]
     return [[*acts[:place], "see", *acts[place:]] for place in range(len(acts) + 1)]
 
 
 def absent(acts):
-    """The same without the user."""
+    """Return the same acts without the user."""
     return [act if isinstance(act, str) else [] for act in acts]
 
 
 def within(claim, acts, other=None):
-    """Return whether the observations of two streams obey the promise."""
+    """Return True if the observations of two streams satisfy the claim."""
     ratio = worst(views(claim, acts), views(claim, absent(acts) if other is None else other), claim.noise.scale)
     return ratio is not None and ratio <= power(claim.loss.epsilon)
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 @pytest.mark.parametrize("first", [[0], [0, 0]])
-def test_one_intrusion_at_any_moment_and_all_outputs_keep_the_promise(name, first):
+def test_intrusion_at_any_moment_with_outputs_satisfies_the_claim(name, first):
     claim = CLAIMS[name]
     for acts in histories(first, [0], claim.releases):
         assert within(claim, acts)
 
 
-def test_replacing_a_user_by_another_keeps_the_promise():
+def test_replacing_a_user_satisfies_the_claim():
     acts = [[0], "see", [0, 0], "release"]
     others = [act if isinstance(act, str) else [1] * len(act) for act in acts]
     for claim in (
@@ -72,39 +72,39 @@ def test_replacing_a_user_by_another_keeps_the_promise():
 
 
 def orders(claim):
-    """Yield estimates, announced intrusions and one unannounced look, in every order."""
+    """Yield estimates, announced intrusions and one unannounced peek, in every order."""
     acts = ["see", *["intrude"] * claim.intrusions, *["release"] * claim.releases]
     return sorted(set(permutations(acts)))
 
 
 def streams(order, most):
-    """One user comes before each time that something is seen, or not."""
+    """Yield streams in which one user comes, or not, before each observation."""
     for times in product(range(most + 1), repeat=len(order)):
         yield [act for each, seen in zip(times, order, strict=True) for act in ([0] * each, seen)]
 
 
 def worst_of(claim, order, most=1):
-    """Of all two streams."""
+    """Return the worst ratio of all pairs of streams."""
     known = [views(claim, acts) for acts in streams(order, most)]
     return max(worst(one, other, claim.noise.scale) for one, other in combinations(known, 2))
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", INTRUDED)
-def test_an_announced_intrusion_beside_an_unannounced_one_keeps_the_promise(name):
+def test_announced_and_unannounced_intrusions_together_satisfy_the_claim(name):
     claim = INTRUDED[name]
     for order in orders(claim):
         assert worst_of(claim, order) <= power(claim.loss.epsilon)
 
 
-def test_half_the_noise_is_seen_where_look_and_estimate_are_before_the_hand_over():
-    """In no other order is that half more than was promised: to try some of them is not enough."""
+def test_half_noise_exceeds_claim_only_with_final_intrusion():
+    """Other orders stay below the claim, so the test must try all orders."""
     claim = HalfNoise(Pure(1), universe=1, intrusions=1)
     for order in orders(claim):
         assert (worst_of(claim, order) > power(1)) == (order[-1] == "intrude")
 
 
-def test_several_tables_keep_the_promise_together():
+def test_several_tables_together_satisfy_the_claim():
     settings = {"universe": 3, "shrink": 2, "smallest": 1, "split": Fraction(3, 4)}
     acts = [[1, 1], "see", "release"]
     assert within(MultiplicativeDensity(Pure(2), **settings), acts)
@@ -112,7 +112,7 @@ def test_several_tables_keep_the_promise_together():
 
 
 class HalfNoise(Density):
-    """Has half the noise that its loss takes."""
+    """A broken twin: it has half of the required noise."""
 
     @cached_property
     def noise(self):
@@ -120,7 +120,7 @@ class HalfNoise(Density):
 
 
 class LooseReplace(Density):
-    """Forgets that a replacement moves two entries."""
+    """A broken twin: it ignores that a replacement moves two entries."""
 
     @property
     def entries_per_unit(self):
@@ -128,7 +128,7 @@ class LooseReplace(Density):
 
 
 class Undivided(MultiplicativeDensity):
-    """Every table has the whole loss."""
+    """A broken twin: every table spends the whole loss."""
 
     @property
     def entries_per_unit(self):
@@ -136,7 +136,7 @@ class Undivided(MultiplicativeDensity):
 
 
 class FigureOne(Density):
-    """Noise of the paper's Figure 1: after scaling."""
+    """A broken twin: it adds noise after scaling, as in the paper's Figure 1."""
 
     @cached_property
     def noise(self):
@@ -145,14 +145,14 @@ class FigureOne(Density):
 
 @dataclass(slots=True)
 class Known:
-    """A table that knows who came."""
+    """A broken twin: a table that records the users."""
 
     entries: np.ndarray
     came: np.ndarray
 
 
 class OnlyFirst(Density):
-    """Redraws an entry at its user's first appearance only."""
+    """A broken twin: it redraws an entry only at the user's first appearance."""
 
     def initial(self, noise):
         return Known(super().initial(noise).entries, np.zeros(self.entries, np.bool_))
@@ -164,7 +164,7 @@ class OnlyFirst(Density):
 
 
 class NoiseAfter(Density):
-    """Re-randomises after the hand-over only."""
+    """A broken twin: it rerandomizes only after the intrusion."""
 
     def rerandomize(self, state, before, noise):
         if before % 2:
@@ -172,7 +172,7 @@ class NoiseAfter(Density):
 
 
 class NoiseBefore(Density):
-    """Re-randomises before the hand-over only."""
+    """A broken twin: it rerandomizes only before the intrusion."""
 
     def rerandomize(self, state, before, noise):
         if before % 2 == 0:
@@ -180,14 +180,14 @@ class NoiseBefore(Density):
 
 
 class FromZero(Cycle):
-    """Cycles that all begin at 0."""
+    """A broken twin: all cycles start at 0."""
 
     def initial_table(self, entries, noise):
         return NoisyTable(noise.coins(self.response.absent, entries).astype(np.uint16))
 
 
 class BitsOnly(Cycle):
-    """A twin that redraws only the bits at an announced intrusion."""
+    """A broken twin: it redraws only the bits at an announced intrusion."""
 
     def apply_channel(self, table, noise):
         fresh = noise.coins(self.response.present, len(table.entries))
@@ -224,9 +224,8 @@ def test_a_broken_twin_is_caught(twin):
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_the_promise_is_not_kept_by_far(name):
-    """The state alone loses nearly its part: a law with half the gap would be wasteful, one beyond is
-    caught."""
+def test_state_loss_is_nearly_tight(name):
+    """The state alone loses nearly its share of the claim, and never more."""
     claim = CLAIMS[name]
     if claim.law == "symmetric":
         acts = [[0] * 3, "see"]

@@ -1,5 +1,4 @@
-"""Runs over tables, as an attacker sees them: nothing exact rests anywhere, and no word depends on who
-came."""
+"""Table runs, as an attacker sees them: no exact data in memory, no text that depends on users."""
 
 import copy
 import pickle
@@ -53,7 +52,7 @@ every_claim = pytest.mark.parametrize("name", CLAIMS)
 
 
 @every_claim
-def test_neither_words_nor_sizes_depend_on_who_came(name):
+def test_texts_and_sizes_do_not_depend_on_users(name):
     said = []
     for users in ([], CROWD, [0] * 1000):
         run = CLAIMS[name].start()
@@ -74,7 +73,7 @@ def test_a_saved_run_is_its_table_and_its_record(name):
 
 
 @every_claim
-def test_a_loaded_run_goes_on_as_the_saved_one_would(name):
+def test_loaded_run_continues_like_the_saved_one(name):
     claim = CLAIMS[name]
     noise = InsecureNoise(1)
     first = claim.start(noise=noise)
@@ -89,7 +88,7 @@ def test_a_loaded_run_goes_on_as_the_saved_one_would(name):
         Density(Pure(2), universe=64).load(first.save())
 
 
-def test_laws_follow_a_loaded_record():
+def test_loaded_run_preserves_its_number_of_intrusions():
     run = CLAIMS["density"].start()
     run.intrude()
     loaded = CLAIMS["density"].load(run.save())
@@ -99,7 +98,7 @@ def test_laws_follow_a_loaded_record():
 
 
 @every_claim
-def test_nothing_that_was_read_or_drawn_survives_a_step(name, monkeypatch):
+def test_no_input_or_draw_survives_a_step(name, monkeypatch):
     kept, keep = [], WipedArrays.__call__
     monkeypatch.setattr(WipedArrays, "__call__", lambda self, array: kept.append(array) or keep(self, array))
     run = CLAIMS[name].start()
@@ -112,7 +111,7 @@ def test_nothing_that_was_read_or_drawn_survives_a_step(name, monkeypatch):
 
 
 class Captured(InsecureNoise):
-    """Keeps every array that it hands out."""
+    """Noise that records every array that it returns."""
 
     def __init__(self, seed):
         super().__init__(seed)
@@ -133,8 +132,8 @@ class Captured(InsecureNoise):
 
 
 @pytest.mark.parametrize("name", [*CLAIMS, "modular"])
-def test_no_draw_of_a_release_is_left_to_take_off_again(name, monkeypatch):
-    """A release less its draw is exact. Neither are the sums left, nor copies of the table."""
+def test_draws_and_sums_of_a_release_are_overwritten(name, monkeypatch):
+    """A release minus its draw is exact, so draws, sums and table copies are overwritten."""
     kept, keep = [], WipedArrays.__call__
     monkeypatch.setattr(WipedArrays, "__call__", lambda self, array: kept.append(array) or keep(self, array))
     noise = Captured(1)
@@ -160,7 +159,7 @@ def test_no_copy_of_the_first_table_is_left(name, monkeypatch):
 
 
 @pytest.mark.parametrize("generator", [(user for user in (1, 2)), iter([1]), map(int, "12")], ids=type)
-def test_what_gives_its_users_one_by_one_is_refused_and_not_dropped(generator):
+def test_generator_of_users_is_refused_with_an_error(generator):
     run = ModularIncidence(Pure(1), universe=64, modulus=3, split=HALF).start()
     for act in (run.add, run.remove):
         with pytest.raises(TypeError, match=r"^users must be a batch such as an array or a list, got "):
@@ -169,7 +168,7 @@ def test_what_gives_its_users_one_by_one_is_refused_and_not_dropped(generator):
 
 
 @pytest.mark.parametrize("name", CLAIMS)
-def test_predictions_of_what_cannot_be_are_refused(name):
+def test_predictions_for_impossible_values_are_refused(name):
     claim = CLAIMS[name]
     for value in (-5.0, float("nan"), *(() if claim.hashed else (claim.highest + 1,))):
         with pytest.raises(ValueError, match=r"^value must be between 0 and .*, got"):
@@ -187,14 +186,14 @@ def test_predictions_of_what_cannot_be_are_refused(name):
         (Density, {"intrusions": 200, "split": HALF}),
     ],
 )
-def test_a_loss_of_which_nothing_is_left_is_refused_in_words(asked):
+def test_loss_too_small_for_its_settings_is_refused(asked):
     kind, settings = asked
     with pytest.raises(ValueError, match=r"^loss must be "):
         kind(Pure(Fraction(1, 100)), universe=1000, **settings)
 
 
 @every_claim
-def test_draws_are_overwritten_where_they_were_handed_over(name):
+def test_draws_of_added_users_are_overwritten(name):
     noise = Captured(1)
     run = CLAIMS[name].start(noise=noise)
     noise.handed.clear()
@@ -203,7 +202,7 @@ def test_draws_are_overwritten_where_they_were_handed_over(name):
     assert not any(coins.any() for coins in noise.handed)
 
 
-def test_the_batch_stays_as_it_was():
+def test_batch_of_users_is_not_modified():
     users = CROWD.copy()
     for claim in CLAIMS.values():
         claim.start().add(users)
@@ -211,7 +210,7 @@ def test_the_batch_stays_as_it_was():
 
 
 class Scripted(InsecureNoise):
-    """Coins that come up as written."""
+    """Noise with scripted coins."""
 
     def __init__(self, *coins):
         super().__init__(0)
@@ -223,7 +222,7 @@ class Scripted(InsecureNoise):
 
 @pytest.mark.parametrize("bit", [0, 1])
 @pytest.mark.parametrize("draws", [(0, 1), (1, 0)])
-def test_which_of_two_draws_stays_does_not_depend_on_the_bit(bit, draws):
+def test_stored_draw_does_not_depend_on_the_bit(bit, draws):
     run = Density(Pure(1), universe=1, split=HALF).start(noise=Scripted(bit, *draws))
     run.add([0, 0])
     assert read_state(run).entries.tolist() == [draws[1]]
@@ -232,12 +231,12 @@ def test_which_of_two_draws_stays_does_not_depend_on_the_bit(bit, draws):
 @pytest.mark.parametrize(
     "claim", [Density(Pure(1), universe=2, split=HALF), CroppedMean(Pure(1), universe=2, limit=2, split=HALF)]
 )
-def test_how_a_stream_is_cut_into_batches_makes_no_difference(claim):
+def test_result_does_not_depend_on_batch_boundaries(claim):
     assert views(claim, [[0, 1, 0], "see"]) == views(claim, [[0], [1], [0], "see"])
 
 
 @every_claim
-def test_releases_and_intrusions_are_refused_once_they_are_used_up(name):
+def test_releases_and_intrusions_beyond_the_claim_are_refused(name):
     claim = CLAIMS[name]
     run = claim.start()
     run.estimate()
@@ -252,7 +251,7 @@ def test_releases_and_intrusions_are_refused_once_they_are_used_up(name):
 
 
 @every_claim
-def test_what_was_handed_over_is_a_copy_and_not_what_goes_on(name):
+def test_intrusion_view_differs_from_tables_before_and_after(name):
     if CLAIMS[name].intrusions:
         tables = []
         for _ in range(3):
@@ -316,15 +315,15 @@ def test_losses_and_lengths_that_make_no_claim_are_refused():
             CLAIMS["density"].start(noise=noise)
 
 
-def test_a_long_cycle_survives_a_user_who_fills_a_batch():
+def test_long_cycle_accepts_a_batch_of_one_user():
     claim = CroppedMean(Pure(40), universe=2, limit=2**14, split=HALF)
     run = claim.start(noise=InsecureNoise(1))
     run.add(np.zeros(2**16, np.int64))
     assert read_state(run).entries.max() < 2 * claim.limit
-    assert read_state(run).entries[0] % 2 == 1  # but for a chance of e^-20
+    assert read_state(run).entries[0] % 2 == 1  # except with probability e^-20
 
 
-def test_a_save_of_the_earlier_calibration_is_refused_as_such():
+def test_save_of_an_earlier_calibration_is_refused():
     claim = CLAIMS["density"]
     record = {"releases": 0, "intrusions": 0, "saves": 1}
     earlier = pack(repr(claim), claim.entries, record, claim.blank_table(claim.entries))

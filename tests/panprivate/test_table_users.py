@@ -1,4 +1,4 @@
-"""Users out of anything: each item by itself, the same user in every form, all else dropped in silence."""
+"""Users from any batch: items are read singly, and invalid items are dropped silently."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -15,7 +15,7 @@ CELLS = HashedUniverse(Hash(1000, 3), 1000)
 
 
 class Hostile:
-    """Raises whatever is asked."""
+    """An item that raises on every operation."""
 
     def __float__(self):
         raise RuntimeError("user 7")
@@ -76,7 +76,7 @@ GARBAGE = [
 ]
 
 
-def test_what_is_no_user_is_dropped_by_itself():
+def test_items_that_are_no_users_are_dropped_singly():
     for item in GARBAGE:
         assert places(UNIVERSE, [3, item, 4]) == [3, 4]
     assert places(UNIVERSE, [*GARBAGE, 5, *GARBAGE]) == [5]
@@ -100,11 +100,11 @@ def test_what_is_no_user_is_dropped_by_itself():
         np.ma.zeros(2, [("a", "i8")]),
     ],
 )
-def test_a_batch_that_is_none_is_dropped_in_silence(users):
+def test_invalid_batch_is_dropped_silently(users):
     assert places(UNIVERSE, users) == []
 
 
-def test_numbers_that_wrap_around_are_nobody():
+def test_numbers_outside_the_universe_are_dropped():
     assert places(UNIVERSE, np.array([2**64 - 1, 2**63 + 3, 2**32 + 3, 3], np.uint64)) == [3]
     assert places(UNIVERSE, np.array([-1, -(2**63), 9, 10])) == [9]
     assert places(UNIVERSE, np.array([np.nan, np.inf, -0.5, 2.5, -0.0, 1e300])) == [0]
@@ -135,7 +135,7 @@ def test_a_sample_is_drawn_by_a_permutation(universe):
     )
 
 
-def test_samples_and_hashes_are_fixed_by_their_seed_for_ever():
+def test_samples_and_hashes_depend_on_their_seed_only():
     """Saved tables depend on them: these numbers must not change."""
     words = np.arange(8, dtype=np.uint64)
     SamplePermutation(8, 1).map_words(words)
@@ -147,7 +147,7 @@ def test_samples_and_hashes_are_fixed_by_their_seed_for_ever():
 FIXED = ([0, 6, 7, 3, 1, 5, 4, 2], [163, 116, 132, 912, 379, 248, 482, 449])
 
 
-def test_samples_of_many_seeds_have_every_user_and_every_pair_alike():
+def test_samples_of_many_seeds_choose_users_and_pairs_uniformly():
     universe, entries, seeds = 9, 3, 600
     together = np.zeros((universe, universe))
     for seed in range(seeds):
@@ -160,7 +160,7 @@ def test_samples_of_many_seeds_have_every_user_and_every_pair_alike():
     assert chisquare(pairs).pvalue > 1e-9
 
 
-def test_cells_are_taken_alike():
+def test_hashed_users_occupy_cells_uniformly():
     words = np.arange(100_000, dtype=np.uint64)
     Hash(100, 4).map_words(words)
     assert chisquare(np.bincount(words.astype(np.int64), minlength=100)).pvalue > 1e-9

@@ -1,4 +1,4 @@
-"""Cells that users take at random: independent coins in law, and intervals that are no wider than need be."""
+"""Cells that users occupy at random: a sum of independent coins, and tight intervals."""
 
 from fractions import Fraction
 from itertools import product
@@ -19,7 +19,7 @@ SIZES = [(cells, entries, users) for cells in (3, 7, 30) for entries in (1, 2, c
 
 
 def chances(cells, entries, users):
-    """Of every number of the cells that are looked at to be taken, by inclusion and exclusion."""
+    """Return the law of the number of occupied cells, by inclusion and exclusion."""
     missed = [comb(entries, k) * Fraction(cells - k, cells) ** users for k in range(entries + 1)]
     exactly = [
         sum((-1) ** (k - empty) * comb(k, empty) * missed[k] for k in range(empty, entries + 1))
@@ -29,7 +29,7 @@ def chances(cells, entries, users):
 
 
 @pytest.mark.parametrize(("cells", "entries", "users"), [size for size in SIZES if size[1] < 30])
-def test_the_number_of_taken_cells_is_a_sum_of_coins(cells, entries, users):
+def test_number_of_occupied_cells_is_a_sum_of_coins(cells, entries, users):
     """Its generating function has real zeros only."""
     found = chances(cells, entries, users)
     likely = np.trim_zeros(np.where(found > 1e-9, found, 0))
@@ -39,7 +39,7 @@ def test_the_number_of_taken_cells_is_a_sum_of_coins(cells, entries, users):
 
 @pytest.mark.parametrize(("cells", "entries", "users"), [size for size in SIZES if size[1] < 30])
 @pytest.mark.parametrize("tilt", [-30.0, -3.0, -0.3, -1e-3, 1e-3, 0.3, 3.0, 30.0])
-def test_coins_bound_the_moments_of_taken_cells(cells, entries, users, tilt):
+def test_coins_bound_the_moments_of_occupied_cells(cells, entries, users, tilt):
     found, occupied = chances(cells, entries, users), CellOccupancy(cells, entries)
     mean = float(occupied.occupied_part(users / cells))
     number = float(occupied.variance(users / cells)) * entries**2
@@ -50,7 +50,7 @@ def test_coins_bound_the_moments_of_taken_cells(cells, entries, users, tilt):
 
 
 @pytest.mark.parametrize("cells", [3, 30, 10**6, 2**40])
-def test_variances_between_two_parts_are_bounded_by_those_of_all_between(cells):
+def test_variance_range_bounds_all_parts_in_an_interval(cells):
     for low, high in product([0.0, 1e-3, 0.4, 0.7], [0.8, 0.95, 1.0]):
         for entries in {1, max(1, cells // 3), cells}:
             occupied = CellOccupancy(cells, entries)
@@ -62,13 +62,13 @@ def test_variances_between_two_parts_are_bounded_by_those_of_all_between(cells):
             assert found.max() == pytest.approx(most, rel=1e-2)
 
 
-def test_a_variance_of_few_users_in_many_cells_has_its_digits():
+def test_variance_of_few_users_in_many_cells_is_precise():
     occupied = CellOccupancy(2**40, 2**40)
     assert occupied.variance(0.01) * 2**40 == pytest.approx(0.01**2 / 2 - 0.01**3 * 5 / 6, rel=1e-3)
 
 
 def standard_widths(claim, load):
-    """An interval of 95 %, beside that of a normal law with the standard error."""
+    """Return the width of a 95 % interval, relative to that of the normal law."""
     count, m = claim.build_bit_count(0), claim.entries
     taken = CellOccupancy(claim.universe, m).occupied_part(load)
     found = claim.build_estimate(np.array([round(m * float(count.laws.absent + count.laws.gap * taken))]), 0)
@@ -77,7 +77,7 @@ def standard_widths(claim, load):
 
 
 @pytest.mark.parametrize("epsilon", [1, 2, 4, 8, 16])
-def test_intervals_of_large_tables_of_cells_are_about_those_of_the_normal_law(epsilon):
+def test_intervals_of_large_cell_tables_are_nearly_normal(epsilon):
     claim = Density(Pure(epsilon), universe=10**6, hashed=True)
     assert all(0.99 < standard_widths(claim, load) < 1.15 for load in (0.1, 0.5, 1, 2))
     assert standard_widths(claim, 0.01) < 1.5
@@ -98,7 +98,7 @@ def test_intervals_of_a_continual_density_of_cells_are_narrow():
 @pytest.mark.parametrize("epsilon", [1, 4, 16])
 @pytest.mark.parametrize("load", [0.02, 0.3, 1.5])
 @pytest.mark.parametrize("entries", [300, 1000])
-def test_intervals_hold_as_often_as_they_say_for_users_thrown_into_cells(epsilon, load, entries):
+def test_intervals_hold_as_stated_for_randomly_placed_users(epsilon, load, entries):
     claim = Density(Pure(epsilon), universe=1000, sample=entries, hashed=True)
     chance, count, missed, runs = np.random.default_rng(3), claim.build_bit_count(0), 0, 150
     decay, users = np.exp(-1 / float(claim.noise.scale)), round(load * 1000)
@@ -112,8 +112,8 @@ def test_intervals_hold_as_often_as_they_say_for_users_thrown_into_cells(epsilon
     assert binom.sf(missed - 1, runs, 0.2) > NEVER
 
 
-def test_hashed_cycles_are_told_as_they_were_found_and_hashed_densities_are_cut():
-    """A cut at 0 would make the former biased; their intervals are cut in any case."""
+def test_hashed_cycles_may_be_negative_but_densities_are_clipped():
+    """Clipping at 0 would bias cycles. The intervals of both are clipped."""
     settings = {"universe": 1000, "hashed": True}
     heavy = HeavyFraction(Pure(4), at_least=2, **settings)
     below = heavy.build_collision_estimator(0).estimate_from_tails(
@@ -130,8 +130,8 @@ def test_hashed_cycles_are_told_as_they_were_found_and_hashed_densities_are_cut(
     assert Density(Pure(4), **settings).build_estimate(np.array([-50]), 0).value == 0
 
 
-def test_a_number_that_several_tables_tell_lies_in_its_own_interval():
-    """The joint estimate may be outside of the intersection of all intervals."""
+def test_joint_estimate_lies_in_its_own_interval():
+    """The joint estimate may lie outside the intersection of all intervals."""
     claim = MultiplicativeDensity(Pure(8), universe=1000, hashed=True, shrink=4, smallest=8)
     found = claim.build_estimate(np.array([223, 44, 20, 13]), 0)
     assert found.interval(0.95)[0] <= found.value <= found.interval(0.95)[1]

@@ -1,4 +1,4 @@
-"""docs/extending.md: its aggregate, installed for a while, is planned, predicted and run."""
+"""docs/extending.md: its aggregate, installed temporarily, is planned, predicted and run."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""Hierarchies that add up: the two passes are generalised least squares, node by node."""
+"""Consistent hierarchies: the two passes are generalised least squares, node by node."""
 
 import numpy as np
 import pytest
@@ -24,12 +24,12 @@ def forests(draw, most=12):
 
 
 def incidence(tree):
-    """Which leaves are below each node: node = sum of its leaves."""
+    """Return the matrix of leaves below each node: node = sum of its leaves."""
     return tree.sum_leaves(np.eye(len(tree.leaves))).T
 
 
 def dense(tree, variances):
-    """The matrix of generalised least squares, by inverting matrices."""
+    """Return the matrix of generalised least squares, by matrix inversion."""
     X, W = incidence(tree), np.diag(1 / variances)
     return X @ np.linalg.inv(X.T @ W @ X) @ X.T @ W
 
@@ -39,7 +39,7 @@ def spread(tree, seed):
 
 
 def missing(tree, values):
-    """How far each parent is from the sum of its children."""
+    """Return the distance of each parent from the sum of its children."""
     sums = np.zeros_like(values)
     for node, parent in enumerate(tree.parents):
         if parent >= 0:
@@ -49,12 +49,12 @@ def missing(tree, values):
 
 
 def top_down(tree, values, variances):
-    """A broken twin: shares out what is lacking equally, not in proportion to the variances."""
+    """A broken twin: it divides the gap equally, not in proportion to the variances."""
     return HierarchyEstimator(tree, np.ones(len(tree))).step(values)
 
 
 def bottom_up(tree, values, variances):
-    """A broken twin: adds up the leaves and forgets what was measured above them."""
+    """A broken twin: it sums the leaves and ignores measurements above them."""
     return tree.sum_leaves(values[..., tree.leaves])
 
 
@@ -69,14 +69,14 @@ def test_the_two_passes_are_generalised_least_squares(tree, seed):
     assert is_least_squares(add_up, tree, np.ones(len(tree)))
 
 
-def test_broken_twins_are_not():
+def test_broken_twins_are_not_least_squares():
     tree = Hierarchy.build_complete(3, 3)
     assert not is_least_squares(top_down, tree, spread(tree, 1))
     assert not is_least_squares(bottom_up, tree, np.ones(len(tree)))
 
 
 @given(tree=forests(), seed=st.integers(0, 999))
-def test_the_standard_errors_are_those_of_the_matrix_and_no_larger_than_before(tree, seed):
+def test_standard_errors_match_the_matrix_and_never_grow(tree, seed):
     variances = spread(tree, seed)
     P, errors = dense(tree, variances), HierarchyEstimator(tree, variances).stddev
     np.testing.assert_allclose(errors**2, np.diag(P @ np.diag(variances) @ P.T), rtol=1e-9)
@@ -84,7 +84,7 @@ def test_the_standard_errors_are_those_of_the_matrix_and_no_larger_than_before(t
 
 
 @given(tree=forests(most=40), seed=st.integers(0, 999))
-def test_parents_equal_the_sum_of_their_children_and_a_second_time_changes_nothing(tree, seed):
+def test_parents_equal_child_sums_and_second_pass_changes_nothing(tree, seed):
     values = np.random.default_rng(seed).normal(0, 1000, (3, len(tree)))
     plan = HierarchyEstimator(tree, spread(tree, seed))
     once = plan.step(values)
@@ -93,13 +93,13 @@ def test_parents_equal_the_sum_of_their_children_and_a_second_time_changes_nothi
 
 
 @given(tree=forests(most=40), seed=st.integers(0, 999))
-def test_what_adds_up_already_is_left_alone_so_that_nothing_is_biased(tree, seed):
+def test_consistent_values_are_not_changed(tree, seed):
     truth = tree.sum_leaves(np.random.default_rng(seed).integers(0, 100, (5, len(tree.leaves))))
     np.testing.assert_allclose(add_up(tree, truth, spread(tree, seed)), truth, atol=1e-9)
 
 
 @given(tree=forests(most=30), seed=st.integers(0, 99))
-def test_ticks_one_by_one_and_groups_side_by_side_are_all_at_once(tree, seed):
+def test_single_ticks_and_groups_equal_the_whole_block(tree, seed):
     rng = np.random.default_rng(seed)
     values, plan = rng.normal(0, 9, (4, 3, len(tree))), HierarchyEstimator(tree, spread(tree, seed))
     whole = plan.step(values)
@@ -108,7 +108,7 @@ def test_ticks_one_by_one_and_groups_side_by_side_are_all_at_once(tree, seed):
         np.testing.assert_array_equal(plan.step(values[tick, 1]), whole[tick, 1])
 
 
-def test_every_group_may_have_variances_of_its_own():
+def test_every_group_can_have_its_own_variances():
     tree = Hierarchy([None, 0, 0, 1, 1, 1])
     values = np.random.default_rng(1).normal(0, 9, (2, 6))
     variances = np.array([spread(tree, 1), spread(tree, 2)])
@@ -128,7 +128,7 @@ def test_a_common_factor_changes_the_standard_errors_alone():
 
 
 @given(tree=forests(), seed=st.integers(0, 99), data=st.data())
-def test_what_is_not_measured_plays_no_part(tree, seed, data):
+def test_unmeasured_nodes_have_no_influence(tree, seed, data):
     inner = sorted(set(tree.parents) - {-1})
     absent = data.draw(st.lists(st.sampled_from(inner), unique=True)) if inner else []
     variances, values = spread(tree, seed), np.random.default_rng(seed).normal(0, 9, len(tree))
@@ -141,7 +141,7 @@ def test_what_is_not_measured_plays_no_part(tree, seed, data):
     np.testing.assert_allclose(plan.stddev, HierarchyEstimator(tree, huge).stddev, rtol=1e-6)
 
 
-def test_what_is_known_stays():
+def test_exactly_known_nodes_do_not_change():
     tree = Hierarchy([None, 0, 0, 2, 2])
     plan = HierarchyEstimator(tree, [0.0, 1.0, 4.0, 1.0, 0.0])
     out = plan.step([100.0, 30.0, 60.0, 20.0, 50.0])
@@ -169,12 +169,12 @@ def test_noisy_counts_of_a_tree_err_as_predicted():
 
 
 def test_a_complete_tree_of_equal_noise_gives_the_known_variance():
-    """Of 1/s = 1 + 1/(k s_below): the root of 2 levels of 3 has 3/4, and less the more levels there are."""
+    """By 1/s = 1 + 1/(k s_below): a root with 2 levels of 3 has 3/4, with more levels less."""
     roots = [HierarchyEstimator(Hierarchy.build_complete(3, levels)).stddev[0] ** 2 for levels in (1, 2, 3)]
     np.testing.assert_allclose(roots, [1, 3 / 4, 9 / 13])
 
 
-def test_large_and_deep_trees_add_up():
+def test_large_and_deep_trees_become_consistent():
     wide, path = Hierarchy.build_complete(10, 6), Hierarchy([-1, *range(999)])
     for tree in (wide, path):
         values = np.random.default_rng(1).normal(1000, 9, len(tree))
@@ -197,7 +197,7 @@ def test_hierarchies_are_values():
     assert repr(Hierarchy([None, 0])) == "Hierarchy(parents=(-1, 0))"
 
 
-def test_trees_that_are_none_are_refused():
+def test_invalid_trees_are_refused():
     for parents, rule in [
         ([], "parents must be one node or None for each node"),
         ([None, 0.5], "parents must be one node or None for each node"),

@@ -29,7 +29,7 @@ def worse_than_the_worst(out, releases, truth):
 
 
 def by_the_letter(releases, most):
-    """The definition, group by group, in Python's integers."""
+    """Compute the definition, group by group, in Python integers."""
     out, path = 0, []
     for value in half_up(releases).tolist():
         rise = max(value - out, 0)
@@ -39,17 +39,17 @@ def by_the_letter(releases, most):
 
 
 def drifting(releases, most):
-    """A broken twin: adds up the releases' own increments, brought into 0 ... N, and so drifts away."""
+    """A broken twin: it sums the releases' increments, clipped to 0 ... N, and so drifts."""
     return np.clip(np.diff(half_up(releases), axis=0, prepend=0), 0, most).cumsum(axis=0)
 
 
 def not_bounded(releases, most):
-    """A broken twin: forgets the bound."""
+    """A broken twin: it ignores the bound."""
     return make_consistent(releases)
 
 
 def towards_zero(releases, most):
-    """A broken twin: cuts fractions off."""
+    """A broken twin: it truncates fractions."""
     return make_consistent(np.trunc(releases), most)
 
 
@@ -75,7 +75,7 @@ def test_no_count_is_worse_than_the_worst_release_so_far(most, data):
 
 
 def all_short_streams(most, ticks=4):
-    """Every stream of increments 0 ... most, under every path of releases, halves included: a group each."""
+    """Return all streams of increments 0 ... most with all releases, one group each."""
     rises = np.array(list(product(range(most + 1), repeat=ticks))).T
     paths = np.array(list(product(np.arange(-1, 2 * most + 2, 0.5), repeat=ticks))).T
     truth = np.repeat(np.cumsum(rises, axis=0), paths.shape[1], axis=1)
@@ -83,7 +83,7 @@ def all_short_streams(most, ticks=4):
 
 
 @pytest.mark.parametrize("most", [1, 2])
-def test_over_all_short_streams_no_count_is_worse_than_the_worst_release(most):
+def test_no_count_of_short_streams_exceeds_worst_release_error(most):
     releases, truth = all_short_streams(most, ticks=4 if most == 1 else 3)
     out = make_consistent(releases, most)
     assert out.dtype == np.int64
@@ -105,7 +105,7 @@ def test_broken_twins_are_caught():
     most=st.one_of(st.none(), st.integers(0, 5), st.just([0, 3, 50])),
     cut=st.integers(0, 30),
 )
-def test_block_by_block_is_all_at_once(releases, most, cut):
+def test_blocks_equal_the_whole_stream(releases, most, cut):
     whole = make_consistent(releases, most)
     first = make_consistent(releases[:cut], most)
     after = first[-1] if len(first) else None
@@ -113,7 +113,7 @@ def test_block_by_block_is_all_at_once(releases, most, cut):
     np.testing.assert_array_equal(np.concatenate([first, second]), whole)
 
 
-def test_tick_by_tick_is_all_at_once():
+def test_single_ticks_equal_the_whole_stream():
     releases = np.random.default_rng(3).normal(50, 30, 200)
     after, path = 0, []
     for release in releases:
@@ -123,7 +123,7 @@ def test_tick_by_tick_is_all_at_once():
 
 
 @pytest.mark.parametrize("width", [1, MAX_NARROW_GROUPS, MAX_NARROW_GROUPS + 1, 100])
-def test_groups_do_not_touch_each_other_and_have_bounds_of_their_own(width):
+def test_groups_are_independent_with_their_own_bounds(width):
     rng = np.random.default_rng(width)
     releases, most = rng.normal(0, 40, (50, width)).cumsum(axis=0), rng.integers(0, 60, width)
     out = make_consistent(releases, most)
@@ -131,14 +131,14 @@ def test_groups_do_not_touch_each_other_and_have_bounds_of_their_own(width):
         assert out[:, group].tolist() == by_the_letter(releases[:, group], int(most[group]))
 
 
-def test_the_fast_ways_are_one_way():
+def test_both_fast_algorithms_agree():
     rng = np.random.default_rng(8)
     aims, most = rng.integers(0, MAX_COUNT, (60, 5)), rng.integers(0, MAX_COUNT // 4, 5)
     start = rng.integers(0, 1000, 5)
     np.testing.assert_array_equal(follow_by_tick(aims, start, most), follow_by_group(aims, start, most))
 
 
-def test_rounding_is_exact_where_adding_a_half_is_not():
+def test_rounding_is_exact_even_if_adding_a_half_fails():
     under = np.nextafter(0.5, 0)
     assert under + 0.5 == 1.0
     assert make_consistent([under]).tolist() == [0]
@@ -162,12 +162,12 @@ def test_no_release_is_too_large(releases, most):
     assert (out <= top * len(out)).all()
 
 
-def test_from_near_the_top_counts_stay_below_it():
+def test_counts_near_the_maximum_stay_below_it():
     for releases in ([1e300], np.full((1, MAX_NARROW_GROUPS + 1), 1e300)):
         assert (make_consistent(releases, max_increment=10, previous=MAX_COUNT - 3) == MAX_COUNT).all()
 
 
-def test_what_is_not_a_number_changes_nothing():
+def test_items_other_than_numbers_change_nothing():
     assert make_consistent([3.0, np.nan, 5.0], max_increment=9).tolist() == [3, 3, 5]
     assert make_consistent([None, 1]).tolist() == [0, 1]
     odd = [2, None, "9", Decimal("nan"), 1j, np.nan, [7], True, Decimal("3.5"), Fraction(9, 2)]
@@ -177,7 +177,7 @@ def test_what_is_not_a_number_changes_nothing():
     assert make_consistent([[None, 4], [3, None]], max_increment=9).tolist() == [[0, 4], [3, 4]]
 
 
-def test_counts_of_a_mechanism_become_no_worse_and_read_as_counts():
+def test_counts_of_a_mechanism_become_no_worse():
     values = np.random.default_rng(1).integers(0, 3, (500, 40))
     releases = Binary(Pure(1), horizon=500).start(40, InsecureNoise(4)).feed(values)
     truth = values.cumsum(axis=0)
@@ -202,7 +202,7 @@ def test_shapes_and_settings_that_make_no_sense_are_refused():
             make_consistent(releases, most, after)
 
 
-def test_empty_blocks_are_blocks():
+def test_empty_blocks_are_accepted():
     assert make_consistent([], 1).shape == (0,)
     assert make_consistent(np.zeros((0, 3))).shape == (0, 3)
     assert make_consistent(np.zeros((3, 0)), 1).shape == (3, 0)

@@ -1,4 +1,4 @@
-"""Alerts: what they look at, and that they err as often as was predicted and no oftener."""
+"""Alerts: their definition, and errors as often as predicted."""
 
 from dataclasses import replace
 from fractions import Fraction
@@ -23,13 +23,13 @@ SCALE = Fraction(4)
 LAPLACE = DiscreteLaplace(SCALE)
 JUMP, DROP = EventMonitor("jump", 16, 4), EventMonitor("drop", 16, 4)
 LOW, HIGH = EventMonitor("low", 9, 3), EventMonitor("threshold", 12)
-SIDE = {"jump": 1, "drop": -1, "low": -1, "threshold": 1}  # where alerts are, as seen from the level
+SIDE = {"jump": 1, "drop": -1, "low": -1, "threshold": 1}  # direction of alerts from the level
 MONITORS = [JUMP, DROP, LOW, HIGH]
 every_monitor = pytest.mark.parametrize("monitor", MONITORS, ids=lambda monitor: monitor.kind)
 
 
 def draws(count):
-    """The noise of so many independent releases, added or subtracted."""
+    """Return the noise of `count` independent releases, added or subtracted."""
     return NoiseSum((Term(count, 1, LAPLACE),))
 
 
@@ -37,7 +37,7 @@ NOISE = {"jump": draws(2), "drop": draws(2), "low": draws(3), "threshold": draws
 
 
 def by_the_letter(monitor, c):
-    """The definition, with ticks counted from 1."""
+    """Compute the definition, with ticks counted from 1."""
     w, size = monitor.window, monitor.size
     says = {
         "jump": lambda t: c[t - 1] - c[t - w] >= size,
@@ -50,12 +50,12 @@ def by_the_letter(monitor, c):
 
 @every_monitor
 @given(stream=st.lists(st.integers(-30, 30), max_size=30))
-def test_alerts_are_what_the_definition_says(monitor, stream):
+def test_alerts_match_the_definition(monitor, stream):
     assert monitor.start().feed(stream).tolist() == by_the_letter(monitor, stream)
 
 
 @every_monitor
-def test_alerts_begin_exactly_at_the_size(monitor):
+def test_alerts_start_exactly_at_the_size(monitor):
     quantity = {"jump": [0, 9, 9], "drop": [0, 9, 9], "low": [9, 9], "threshold": []}[monitor.kind]
     last = monitor.level - (18 if monitor.kind == "low" else 0)
     for beyond, alert in [(0, True), (1, True), (-1, False)]:
@@ -67,7 +67,7 @@ def test_alerts_begin_exactly_at_the_size(monitor):
     block=arrays(np.float64, st.tuples(st.integers(0, 12), st.just(3)), elements=st.floats(-30, 30)),
     cuts=st.lists(st.integers(0, 12), max_size=3),
 )
-def test_blocks_and_steps_are_all_at_once(monitor, block, cuts):
+def test_blocks_and_steps_equal_the_whole_stream(monitor, block, cuts):
     whole = monitor.start(3).feed(block)
     watch, stepped = monitor.start(3), monitor.start(3)
     pieces = [watch.feed(piece) for piece in np.split(block, sorted(cuts))]
@@ -78,7 +78,7 @@ def test_blocks_and_steps_are_all_at_once(monitor, block, cuts):
 
 
 @every_monitor
-def test_the_tail_is_all_that_is_remembered(monitor):
+def test_monitor_stores_only_the_tail(monitor):
     block = np.random.default_rng(1).integers(-30, 30, (40, 2))
     watch = monitor.start(2)
     watch.feed(block[:25])
@@ -88,7 +88,7 @@ def test_the_tail_is_all_that_is_remembered(monitor):
 
 
 @every_monitor
-def test_alerts_leave_the_releases_as_they_were_and_odd_ones_raise_nothing(monitor):
+def test_alerts_do_not_modify_releases_or_raise(monitor):
     block = np.array([[1.0, nan], [inf, -inf], [inf, inf], [-inf, 1e308], [1e308, 1e308]])
     before = block.copy()
     monitor.start(2).feed(block)
@@ -96,14 +96,14 @@ def test_alerts_leave_the_releases_as_they_were_and_odd_ones_raise_nothing(monit
 
 
 def truth_of(monitor, quantity, ticks):
-    """A stream whose true monitored quantity is the same at every tick: a ramp, or a level."""
+    """Return a stream with a constant monitored quantity: a ramp or a level."""
     if monitor.kind in ("jump", "drop"):
         return np.arange(ticks) * quantity / (monitor.window - 1)
     return np.full(ticks, quantity / monitor.window)
 
 
 def alert_rate(monitor, observer, quantity, runs=200_000):
-    """How often `observer` alerts on noisy releases where the quantity of `monitor` is as given."""
+    """Return the alert rate of `observer` on noisy releases with this quantity of `monitor`."""
     ticks = observer.window
     noise = InsecureNoise(12).laplace(SCALE, ticks * runs).reshape(ticks, runs)
     releases = truth_of(monitor, quantity, ticks)[:, None] + noise
@@ -111,7 +111,7 @@ def alert_rate(monitor, observer, quantity, runs=200_000):
 
 
 def agrees(rate, predicted, runs=200_000):
-    """Within 6.5 standard errors: by chance, once in 10^10."""
+    """Return True if rates differ by at most 6.5 standard errors (p = 1e-10)."""
     return abs(rate - predicted) <= 6.5 * sqrt(predicted * (1 - predicted) / runs) + 1e-4 * predicted
 
 
@@ -172,7 +172,7 @@ def test_for_one_draw_the_rates_are_exact(size, truth):
 
 @every_monitor
 @pytest.mark.parametrize("beta", [0.3, 0.01, 1e-6])
-def test_what_is_detectable_is_detected_and_nothing_nearer_is(monitor, beta):
+def test_detectable_change_is_the_nearest_one(monitor, beta):
     noise, quiet = NOISE[monitor.kind], QUIET[monitor.kind]
     size, loud = monitor.find_detectable(noise, beta, quiet)
     fitted, side = replace(monitor, size=size), SIDE[monitor.kind]
@@ -184,7 +184,7 @@ def test_what_is_detectable_is_detected_and_nothing_nearer_is(monitor, beta):
 
 
 @pytest.mark.parametrize("monitor", [JUMP, DROP], ids=repr)
-def test_a_change_to_be_detected_has_a_size_above_0_however_far_on_the_other_side_quiet_is(monitor):
+def test_detectable_size_is_positive_for_any_quiet_level(monitor):
     noise, side = draws(2), SIDE[monitor.kind]
     for quiet in (-100 * side, -100.5 * side, -33 * side):
         size, loud = monitor.find_detectable(noise, 0.05, quiet)
@@ -194,14 +194,14 @@ def test_a_change_to_be_detected_has_a_size_above_0_however_far_on_the_other_sid
         assert size <= 1 or fitted.false_alarm_probability(noise, quiet + side) > 0.05  # no larger than it has to be
 
 
-def test_a_finer_grid_finds_a_nearer_truth_for_noise_between_the_whole_numbers():
+def test_finer_grid_finds_nearer_truth_for_fractional_noise():
     noise = NoiseSum((Term(1, 0.25, LAPLACE),))
     coarse, fine = (HIGH.find_detectable(noise, 0.01, grid=grid) for grid in (1.0, 0.25))
     assert fine.loud < coarse.loud
     assert fine.loud * 4 == HIGH.find_detectable(draws(1), 0.01).loud
 
 
-def test_without_noise_nothing_errs():
+def test_alerts_without_noise_never_err():
     silent = NoiseSum(())
     assert JUMP.false_alarm_probability(silent, 15) == 0 == JUMP.miss_probability(silent, 16)
     assert JUMP.false_alarm_probability(silent, 16) == 1 == JUMP.miss_probability(silent, 15)
@@ -209,13 +209,13 @@ def test_without_noise_nothing_errs():
 
 
 def partners(one, other):
-    """Draws of the same law that depend on `one` in many ways: equal, opposite, not at all, sorted along."""
+    """Yield draws of the same law: equal, opposite, independent and sorted."""
     order = np.argsort(np.argsort(one))
     shifted = np.sort(other)[(order + len(one) // 2) % len(one)]
     return [one, -one, other, np.sort(other)[order], np.sort(other)[order[::-1]], shifted]
 
 
-def test_either_tail_bounds_the_sum_of_noises_however_they_depend():
+def test_union_tail_bounds_sum_of_dependent_noises():
     one, other = InsecureNoise(3).laplace(SCALE, 400_000).reshape(2, -1)
     both = UnionTail(draws(1), draws(1))
     for x in (1, 2, 7, 16, 17, 32):
@@ -236,7 +236,7 @@ def test_either_tail_is_the_exact_union_at_its_best_split():
 
 
 @given(x=st.floats(5e-324, 1e300), part=st.sampled_from([1 / 4, 3 / 8, 1 / 2, 5 / 8, 3 / 4]))
-def test_splits_never_add_up_to_more(x, part):
+def test_split_parts_never_exceed_the_whole(x, part):
     p, q = split_point(x, part)
     assert Fraction(p) + Fraction(q) <= Fraction(x)
 
@@ -251,7 +251,7 @@ def test_either_tail_is_a_tail():
         both.upper_tail(nan)
 
 
-def test_jumps_of_running_counts_err_no_oftener_than_the_union_bound_says():
+def test_jumps_of_running_counts_obey_the_union_bound():
     claim, runs = Binary(Pure(1), horizon=64), 50_000
     releases = claim.start(runs, InsecureNoise(7)).feed(np.zeros((64, runs), np.int64))
     noise = UnionTail(claim.noise_at(60), claim.noise_at(56))
@@ -264,7 +264,7 @@ def test_jumps_of_running_counts_err_no_oftener_than_the_union_bound_says():
 
 
 def difference(claim, late, early):
-    """The noise of a difference of two releases, from the strategy: what docs/postprocess.md shows."""
+    """Return the noise of a difference of two releases, as in docs/postprocess.md."""
     strategy = claim.strategy(late)
     weights = strategy.decode[late - 1] - strategy.decode[early - 1]
     rows = [row for row in strategy.draws if weights[row]]
@@ -273,7 +273,7 @@ def difference(claim, late, early):
 
 
 @pytest.mark.parametrize("claim", [Binary(Pure(1), horizon=40, pan_private=True), SquareRoot(Zcdp(1), horizon=40)])
-def test_the_noise_of_a_difference_is_what_the_strategy_says(claim):
+def test_noise_of_a_difference_matches_the_strategy(claim):
     releases = claim.start(50_000, InsecureNoise(2)).feed(np.zeros((40, 50_000), np.int64))
     found = float((releases[38] - releases[33]).std())
     assert difference(claim, 39, 34).stddev == pytest.approx(found, rel=0.03)
@@ -326,7 +326,7 @@ def test_a_normal_tail_is_that_of_the_normal_law() -> None:
             NormalTail(wrong)
 
 
-def test_the_rates_of_a_sum_are_those_of_simulation() -> None:
+def test_rates_of_a_sum_match_simulation() -> None:
     claim = Sum(Pure(1), lower=0, upper=3, step=0.01, window="each")
     monitor, runs = EventMonitor("threshold", size=10), 40_000
     released = claim.start(runs, InsecureNoise(3)).step_totals(np.full((1, runs), 300)).value

@@ -1,4 +1,4 @@
-"""Histograms without negative bins: the nearest ones, by the conditions that only they fulfil."""
+"""Histograms without negative bins: the nearest ones, by their optimality conditions."""
 
 from itertools import combinations
 
@@ -17,7 +17,7 @@ histograms = arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 12))
 
 
 def nearest_of_all(values, total):
-    """By trying every set of bins that may remain: the projection onto each, the nearest that is allowed."""
+    """Return the nearest valid projection, by trying every set of remaining bins."""
     best = None
     for size in range(1, len(values) + 1):
         for rest in map(list, combinations(range(len(values)), size)):
@@ -29,14 +29,14 @@ def nearest_of_all(values, total):
 
 
 @pytest.mark.parametrize("total", [0.0, 0.5, 3.0, 40.0])
-def test_it_is_the_nearest_of_all_that_add_up(total):
+def test_projection_is_the_nearest_of_all_with_this_total(total):
     rng = np.random.default_rng(5)
     for values in rng.normal(0, 5, (60, 6)):
         np.testing.assert_allclose(project_nonnegative(values, total), nearest_of_all(values, total), atol=1e-9)
 
 
 @given(values=histograms, total=st.floats(0, 1e6))
-def test_it_adds_up_has_no_negative_bin_and_meets_the_conditions_of_the_nearest(values, total):
+def test_projection_has_the_total_and_meets_optimality_conditions(values, total):
     out = project_nonnegative(values, total)
     close = 1e-9 * (np.abs(values).max() + total + 1)
     assert (out >= 0).all()
@@ -47,7 +47,7 @@ def test_it_adds_up_has_no_negative_bin_and_meets_the_conditions_of_the_nearest(
 
 
 @given(values=histograms, total=st.floats(0, 1e6))
-def test_to_project_again_changes_nothing(values, total):
+def test_second_projection_changes_nothing(values, total):
     once = project_nonnegative(values, total)
     np.testing.assert_allclose(project_nonnegative(once, total), once, atol=1e-9 * (total + 1))
 
@@ -60,13 +60,13 @@ def test_no_histogram_comes_out_farther_from_the_truth(values, seed):
         assert (((out - truth) ** 2).sum(axis=-1) <= before * (1 + 1e-9) + 1e-6).all()
 
 
-def test_without_a_total_negative_bins_are_zero_and_whole_numbers_stay_whole():
+def test_without_a_total_negative_bins_become_zero():
     out = project_nonnegative(np.array([[3, -1], [-(2**62), 0]]))
     assert out.tolist() == [[3, 0], [0, 0]]
     assert out.dtype == np.int64
 
 
-def test_histograms_side_by_side_do_not_touch_each_other():
+def test_parallel_histograms_are_independent():
     rng = np.random.default_rng(2)
     values, totals = rng.normal(0, 9, (4, 5, 7)), rng.uniform(0, 50, (4, 5))
     out = project_nonnegative(values, totals)
@@ -75,13 +75,13 @@ def test_histograms_side_by_side_do_not_touch_each_other():
             np.testing.assert_allclose(out[i, j], project_nonnegative(values[i, j], totals[i, j]))
 
 
-def test_a_million_bins_far_from_zero_add_up():
+def test_million_bins_far_from_zero_have_the_total():
     values = 1e9 + np.random.default_rng(3).normal(0, 1000, 10**6)
     assert project_nonnegative(values, 1e6).sum() == pytest.approx(1e6, rel=1e-9)
     assert project_nonnegative(values, 1e15).sum() == pytest.approx(1e15, rel=1e-12)
 
 
-def test_a_total_keeps_the_sum_unbiased_where_clipping_does_not():
+def test_given_total_avoids_the_bias_of_clipping():
     truth, scale = np.array([400.0, *[0.0] * 63]), 10
     noise = InsecureNoise(6).laplace(DiscreteLaplace(scale).scale, 64 * 4000).reshape(4000, 64)
     clipped, projected = project_nonnegative(truth + noise), project_nonnegative(truth + noise, 400)
@@ -89,7 +89,7 @@ def test_a_total_keeps_the_sum_unbiased_where_clipping_does_not():
     assert ((projected - truth) ** 2).sum(axis=-1).mean() < 0.5 * ((clipped - truth) ** 2).sum(axis=-1).mean()
 
 
-def test_what_is_no_histogram_of_numbers_is_never_a_warning():
+def test_histogram_of_odd_numbers_raises_no_warning():
     for odd in ([np.nan, 1.0], [np.inf, 1.0], [-np.inf, 1.0], [1e308, -1e308, 1e308]):
         assert project_nonnegative(odd, 1.0).shape == (len(odd),)
     assert project_nonnegative([1.0, 2.0], -5).tolist() == [0.0, 0.0]

@@ -1,4 +1,4 @@
-"""The analytic Gaussian condition is right for continuous noise, and no promise for discrete noise."""
+"""The analytic Gaussian condition holds for continuous noise, but not for discrete noise."""
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -11,7 +11,7 @@ from streamgauge.privacy.analytic_gaussian import analytic_gaussian_delta
 
 
 def discrete_delta(sigma: float, epsilon: float, shift: int = 1) -> float:
-    """The exact delta of discrete Gaussian noise, parameter sigma^2, when an integer moves by `shift`."""
+    """Return the exact delta of discrete Gaussian noise if an integer moves by `shift`."""
     with localcontext() as context:
         context.prec = 40
         twice, growth = 2 * Decimal(sigma) ** 2, Decimal(epsilon).exp()
@@ -41,16 +41,14 @@ def test_sigma_matches_the_condition_by_numerical_integration() -> None:
 @pytest.mark.parametrize(
     ("epsilon", "delta", "ratio"), [(1, 1e-6, 1.020), (8, 1e-6, 3.014), (1, 7e-6, 0.913), (8, 1e-7, 0.344)]
 )
-def test_the_true_delta_of_the_discrete_gaussian_lies_on_either_side_of_the_analytic_one(
-    epsilon: float, delta: float, ratio: float
-) -> None:
+def test_true_discrete_delta_can_exceed_the_analytic_one(epsilon: float, delta: float, ratio: float) -> None:
     true = discrete_delta(analytic_gaussian_sigma(epsilon, delta), epsilon)
     assert true / delta == pytest.approx(ratio, rel=2e-3)
 
 
 @pytest.mark.parametrize("epsilon", [1, 8])
 @pytest.mark.parametrize("delta", [1e-5, 1e-6])
-def test_our_calibration_keeps_the_true_delta_of_the_discrete_gaussian(epsilon: int, delta: float) -> None:
+def test_our_calibration_bounds_the_true_discrete_delta(epsilon: int, delta: float) -> None:
     noise = Approx(epsilon, delta).calibrate(l1=1, l2_squared=1)
     assert discrete_delta(float(noise.parameter) ** 0.5, epsilon) <= delta
     assert noise.parameter >= Fraction(analytic_gaussian_sigma(epsilon, delta)) ** 2

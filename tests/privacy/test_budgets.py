@@ -1,4 +1,4 @@
-"""A budget adds up in one currency, takes what a theorem lets it take, and converts once."""
+"""A budget adds up in one currency, accepts convertible charges, and converts once."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ def test_an_approximate_budget_composes_in_zcdp_and_converts_once() -> None:
         ledger.charge("more", Zcdp("1e-9"))
 
 
-def test_an_approximate_charge_is_refused_with_the_way_out() -> None:
+def test_approximate_charge_is_refused_with_advice() -> None:
     ledger = Ledger(Approx(1, 1e-6), Event())
     with pytest.raises(PrivacyError, match=r"charge the additive_loss of a mechanism"):
         ledger.charge("r", Approx("1/2", 1e-7))

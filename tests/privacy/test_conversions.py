@@ -20,7 +20,7 @@ DELTAS = (1e-2, 1e-6, 1e-9, 1e-12)
 
 
 def bound(alpha: Decimal, rho: Fraction, delta: Fraction) -> Decimal:
-    """Corollary 13 of Canonne, Kamath, Steinke as printed, solved for epsilon, at 80 digits."""
+    """Solve Corollary 13 of Canonne, Kamath, Steinke for epsilon, at 80 digits."""
     with localcontext() as context:
         context.prec = 80
         r, d = (Decimal(x.numerator) / Decimal(x.denominator) for x in (rho, delta))
@@ -30,7 +30,7 @@ def bound(alpha: Decimal, rho: Fraction, delta: Fraction) -> Decimal:
 
 @law
 @given(amounts, deltas)
-def test_epsilon_is_never_below_the_bound_at_its_order_nor_far_above_the_best(rho: Fraction, delta: Fraction) -> None:
+def test_epsilon_is_nearly_the_best_valid_bound(rho: Fraction, delta: Fraction) -> None:
     epsilon = Zcdp(rho).as_approx(delta).epsilon
     order = find_best_order(float(rho), delta)
     nearby = [bound(1 + Decimal(f"{order * factor:.12e}"), rho, delta) for factor in (1, 0.99, 1.01)]
@@ -59,7 +59,7 @@ def test_dp_accounting_composes_as_we_do() -> None:
 
 @law
 @given(amounts, deltas)
-def test_there_and_back_never_gains(amount: Fraction, delta: Fraction) -> None:
+def test_round_trip_conversion_never_gains_privacy(amount: Fraction, delta: Fraction) -> None:
     loss = Approx(amount, delta)
     back = loss.additive_loss.as_approx(delta)
     assert back <= loss
@@ -82,7 +82,7 @@ def test_pure_implies_half_its_square_and_not_less() -> None:
 
 @pytest.mark.parametrize("rho", ["1/50", "1/2", "2", "8"])
 @pytest.mark.parametrize("epsilon", [1, 4, 8])
-def test_the_discrete_gaussian_keeps_what_its_rho_implies(rho: str, epsilon: int) -> None:
+def test_discrete_gaussian_satisfies_the_epsilon_of_its_rho(rho: str, epsilon: int) -> None:
     noise = DiscreteGaussian(1 / (2 * Fraction(rho)))
     true = true_delta(noise.parameter, epsilon)
     if true > 1e-200:
@@ -90,7 +90,7 @@ def test_the_discrete_gaussian_keeps_what_its_rho_implies(rho: str, epsilon: int
 
 
 def true_delta(parameter: Fraction, epsilon: float) -> float:
-    """The exact delta of discrete Gaussian noise when an integer moves by 1: a sum over the lattice."""
+    """Return the exact delta of discrete Gaussian noise if an integer moves by 1."""
     with localcontext() as context:
         context.prec = 50
         twice = 2 * Decimal(parameter.numerator) / Decimal(parameter.denominator)
@@ -109,12 +109,12 @@ def test_a_group_pays_delta_for_each_step_of_the_chain(epsilon: Fraction, k: int
         context.prec = 60
         step = Decimal(epsilon.numerator) / Decimal(epsilon.denominator)
         chain = Fraction(sum(((i * step).exp() for i in range(k)), Decimal(0)))
-    chain = min(chain, 1 / delta)  # a delta of 1 says nothing, and is as far as it goes
+    chain = min(chain, 1 / delta)  # a delta of 1 is no guarantee, and the largest
     paid = group_delta(epsilon, delta, k) / delta
     assert chain * (1 - Fraction(1, 10**50)) <= paid <= chain * (1 + Fraction(1, 10**13))
 
 
-def test_a_group_whose_delta_would_reach_1_is_refused() -> None:
+def test_group_with_delta_of_at_least_1_is_refused() -> None:
     assert Approx(1, 1e-6).group(1) == Approx(1, 1e-6)
     assert Approx(1, 1e-6).group(2).epsilon == 2
     with pytest.raises(ValueError, match=r"^delta must be below 1, got "):
@@ -123,7 +123,7 @@ def test_a_group_whose_delta_would_reach_1_is_refused() -> None:
         Approx(1, 1e-6).group(10**12)
 
 
-def test_an_unknown_way_is_refused() -> None:
+def test_unknown_conversion_method_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^through must be one of closed form, dp-accounting, got magic$"):
         Zcdp(1).as_approx(0.1, method="magic")
 

@@ -1,4 +1,4 @@
-"""Disjoint groups let an event off, and nobody else unless bounds span the groups."""
+"""Disjoint groups compose in parallel for events, and for users only with joint bounds."""
 
 import pytest
 
@@ -20,7 +20,7 @@ PARTS = [Pure(2), Pure(5), Pure(3)]
         (User(2, 3), True, 5),
     ],
 )
-def test_the_unit_decides_which_groups_add_up(unit: Event, bounded: bool, paid: int) -> None:
+def test_composition_of_groups_depends_on_the_unit(unit: Event, bounded: bool, paid: int) -> None:
     assert compose_groups(PARTS, unit, bounded_across=bounded) == Pure(paid)
     zcdp = [Zcdp(loss.epsilon) for loss in PARTS]
     assert compose_groups(zcdp, unit, bounded_across=bounded) == Zcdp(paid)

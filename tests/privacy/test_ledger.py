@@ -59,7 +59,7 @@ def charges(kind: Kind) -> st.SearchStrategy[list[tuple[Timeline, str]]]:
 
 
 def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
-    """Every set of ticks that one unit may touch; open-ended charges repeat beyond LAST."""
+    """Yield all sets of ticks that one unit may touch; open-ended charges repeat after LAST."""
     end = LAST + unit.ticks
     if unit.consecutive:
         return [range(s, s + unit.ticks) for s in range(1 - unit.ticks, end + 1)]
@@ -72,7 +72,7 @@ def loss_at(timeline: Timeline, tick: int) -> Fraction:
 
 
 def unit_loss(timeline: Timeline, how: str, unit: Unit, ticks: Iterable[int], power: int) -> Decimal:
-    """The definition, in 60 digits: m sum of epsilons, or (m sum of sqrt rho)^2."""
+    """Compute the definition in 60 digits: m sum of epsilons, or (m sum of sqrt rho)^2."""
     at = [loss_at(timeline, tick) for tick in ticks]
     if how == "native":
         first, last = timeline.span
@@ -121,7 +121,7 @@ ROUNDING = 1 + Fraction(1, 2**50)  # of square roots
 
 @law
 @given(st.data(), units, st.sampled_from([Pure, Zcdp]))
-def test_what_is_spent_is_what_enumeration_finds(data: st.DataObject, unit: Unit, kind: Kind) -> None:
+def test_spent_loss_matches_enumeration(data: st.DataObject, unit: Unit, kind: Kind) -> None:
     charged = data.draw(charges(kind))
     spent = filled(Ledger(kind(HUGE), unit), charged).spent_loss().amount
     truth = enumerated(charged, unit, kind.power)
@@ -132,7 +132,7 @@ def test_what_is_spent_is_what_enumeration_finds(data: st.DataObject, unit: Unit
 
 @law
 @given(st.data(), units, st.sampled_from([Pure, Zcdp]), amounts)
-def test_a_charge_is_refused_exactly_if_a_unit_could_not_afford_it(
+def test_charge_is_refused_exactly_if_it_exceeds_budget(
     data: st.DataObject, unit: Unit, kind: Kind, budget: Fraction
 ) -> None:
     ledger, accepted = Ledger(kind(budget * 8), unit), []
@@ -151,7 +151,7 @@ def test_a_charge_is_refused_exactly_if_a_unit_could_not_afford_it(
 
 @law
 @given(st.data(), st.one_of(st.just(Event()), st.builds(WEvent, st.integers(1, 4))), st.integers(0, LAST + 2))
-def test_an_ended_charge_counts_up_to_the_last_ingested_tick(data: st.DataObject, unit: Unit, ingested: int) -> None:
+def test_ended_charge_counts_up_to_last_ingested_tick(data: st.DataObject, unit: Unit, ingested: int) -> None:
     charged = data.draw(charges(Zcdp).filter(bool))
     ledger = filled(Ledger(Zcdp(HUGE), unit), charged)
     ledger.end(ledger.entries[0], ingested=ingested)
@@ -198,7 +198,7 @@ def check_every_tick_of_an_interval_counts(make: Callable[[Loss, Unit], Ledger])
     only.charge("t", Pure(1), first=1, last=2)
 
 
-def test_zcdp_adds_by_square_roots_over_a_window() -> None:
+def test_zcdp_adds_by_square_roots_in_a_window() -> None:
     check_zcdp_adds_by_square_roots(Ledger)
 
 
@@ -223,7 +223,7 @@ class ForgetsTheLastTick(Ledger):
 
 
 class FreesUsers(User):
-    """A broken twin: users get back what they have lost."""
+    """A broken twin: ended charges free loss of users."""
 
     frees_unused_ticks = True
 
@@ -250,7 +250,7 @@ def test_w_event_holds_for_every_window_no_more_no_less() -> None:
 
 @law
 @given(st.data(), units.filter(lambda unit: unit.consecutive), st.integers(1, LAST))
-def test_whatever_is_left_can_be_charged_natively_and_nothing_more(data: st.DataObject, unit: Unit, first: int) -> None:
+def test_remaining_loss_can_be_charged_natively_but_no_more(data: st.DataObject, unit: Unit, first: int) -> None:
     ledger = filled(Ledger(Zcdp(HUGE), unit), data.draw(charges(Zcdp)))
     left = ledger.remaining_loss(first, first + 1)
     with pytest.raises(BudgetExceededError):
@@ -293,7 +293,7 @@ def test_freed_ticks_start_after_the_last_one_ingested() -> None:
     ledger.charge("second", Pure(1), first=11)
 
 
-def test_a_release_that_never_ate_gives_everything_back() -> None:
+def test_charge_ended_before_its_first_tick_is_fully_refunded() -> None:
     ledger = Ledger(Pure(1), Event())
     ended = ledger.end(ledger.charge("r", Pure(1), first=5), ingested=4)
     assert ended.active_timeline is None
@@ -369,7 +369,7 @@ def test_the_ledger_prints_as_a_table() -> None:
 
 
 @pytest.mark.parametrize("loss", [Pure.zero(), Zcdp.zero()], ids=repr)
-def test_a_charge_of_nothing_is_refused_and_a_credit_cannot_even_be_written(loss: Pure | Zcdp) -> None:
+def test_zero_or_negative_charges_are_refused(loss: Pure | Zcdp) -> None:
     ledger = Ledger(type(loss)(1), Event())
     with pytest.raises(ValueError, match=r"^loss must be positive, got"):
         ledger.charge("nothing", loss)
@@ -380,7 +380,7 @@ def test_a_charge_of_nothing_is_refused_and_a_credit_cannot_even_be_written(loss
         ledger.charge("more", type(loss)("1/1000"))
 
 
-def test_a_ledger_is_made_of_a_loss_and_a_unit_and_takes_losses() -> None:
+def test_ledger_arguments_of_wrong_type_are_refused() -> None:
     for budget, unit in ((None, Event()), (1.0, Event()), (Pure(1), 7), (Pure(1), Event)):
         with pytest.raises(ValueError, match=r"^(budget|unit) must be"):
             Ledger(budget, unit)

@@ -1,4 +1,4 @@
-"""Losses are exact, add, compare, scale and share; what is no loss is refused in the house's words."""
+"""Losses are exact, add, compare, scale and split; invalid losses are refused."""
 
 import pickle
 from dataclasses import FrozenInstanceError
@@ -39,7 +39,7 @@ def test_all_spellings_of_a_number_are_one_loss() -> None:
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "nan", "one", None, [1], 1j, Decimal("NaN")])
 @pytest.mark.parametrize(("kind", "name"), [(Pure, "epsilon"), (Zcdp, "rho")])
-def test_what_is_no_finite_number_is_refused(kind: type, name: str, value: object) -> None:
+def test_losses_other_than_finite_numbers_are_refused(kind: type, name: str, value: object) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must be a finite number, got "):
         kind(value)
 
@@ -129,7 +129,7 @@ def test_currencies_never_mix_silently(a: Loss, b: Loss) -> None:
 
 
 @given(amounts, st.integers(1, 50))
-def test_a_group_loses_k_times_epsilon_and_k_squared_times_rho(amount: Fraction, k: int) -> None:
+def test_group_of_k_loses_k_epsilon_and_k_squared_rho(amount: Fraction, k: int) -> None:
     assert Pure(amount).group(k).epsilon == k * amount
     assert Zcdp(amount).group(k).rho == k * k * amount
 
@@ -188,7 +188,7 @@ def test_only_theorems_convert() -> None:
 
 
 @given(st.fractions(min_value=0, max_value=10**6, max_denominator=10**6))
-def test_square_roots_are_rounded_up_and_exact_where_they_can_be(value: Fraction) -> None:
+def test_square_roots_are_rounded_up_or_exact(value: Fraction) -> None:
     root = sqrt_up(value)
     assert root * root >= value
     assert sqrt_up(value * value) == value

@@ -36,7 +36,7 @@ def patterns(unit: Unit, ticks: int) -> list[tuple[int, ...]]:
 
 
 def enumerated(C: Matrix, unit: Unit) -> tuple[int, int]:
-    """Over all admissible ticks and all signs, each event at its full size."""
+    """Return the worst L1 and squared L2 of all allowed ticks and signs, with full events."""
     l1 = l2_squared = 0
     for chosen in patterns(unit, C.shape[1]):
         for signs in product((-1, 1), repeat=len(chosen)):
@@ -47,7 +47,7 @@ def enumerated(C: Matrix, unit: Unit) -> tuple[int, int]:
 
 @law
 @given(matrices(-4), units)
-def test_it_is_never_below_enumeration_and_never_above_the_group_bound(C: Matrix, unit: Unit) -> None:
+def test_participation_is_between_enumeration_and_group_bound(C: Matrix, unit: Unit) -> None:
     reach = worst_case_participation(C, unit)
     l1, l2_squared = enumerated(C, unit)
     k = min(unit.ticks, C.shape[1]) * unit.events

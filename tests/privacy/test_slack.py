@@ -1,4 +1,4 @@
-"""Deltas beside losses: both add for every unit, and rho is converted once, at what is left of delta."""
+"""Deltas of charges: both parts add for every unit, and rho converts at the remaining delta."""
 
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
@@ -41,7 +41,7 @@ sets = st.one_of(st.just(Event(replace=True, moves=True)), st.builds(User, st.in
 
 @st.composite
 def request(draw: st.DrawFn) -> ChargeRequest:
-    """A native charge of some of the budget, some of its delta, over some ticks."""
+    """Draw a native charge of a part of the budget and of its delta, for some ticks."""
     first = draw(st.integers(1, LAST))
     last = draw(st.one_of(st.none(), st.integers(first, LAST)))
     rho = BUDGET.part(Fraction(draw(st.integers(1, 20)), 30))
@@ -49,21 +49,21 @@ def request(draw: st.DrawFn) -> ChargeRequest:
 
 
 def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
-    """Every set of ticks that one unit may touch."""
+    """Yield all sets of ticks that one unit may touch."""
     if unit.consecutive:
         return [range(s, s + unit.ticks) for s in range(1 - unit.ticks, LAST + 3)]
     return combinations(range(1, LAST + unit.ticks + 1), unit.ticks)
 
 
 def composed(charges: Sequence[ChargeRequest], unit: Unit) -> Iterator[tuple[Fraction, Fraction]]:
-    """The rho and the delta of every unit, by the definition."""
+    """Yield the rho and the delta of every unit, by the definition."""
     for ticks in map(tuple, tick_sets(unit)):
         release = [c for c in charges if any(c[2] <= tick <= (c[3] or inf) for tick in ticks)]
         yield sum((c[0].rho for c in release), Fraction(0)), sum((c[1] for c in release), Fraction(0))
 
 
 def epsilon(rho: Fraction, delta: Fraction) -> float:
-    """The best of many orders, in floats: the conversion once more."""
+    """Return the best epsilon of many orders, in floats."""
     if not rho:
         return 0.0
     orders = (1 + 1.02**i for i in range(-400, 800))
@@ -84,7 +84,7 @@ def release(ledger: Ledger) -> tuple[object, ...]:
 
 
 def accepted(ledger: Ledger, charges: Iterable[ChargeRequest]) -> list[ChargeRequest]:
-    """The charges that were not refused; those that were leave no trace."""
+    """Return the accepted charges. Refused ones must not change the ledger."""
     entered = []
     for charge in charges:
         before = release(ledger)
@@ -105,15 +105,13 @@ def check_no_unit_loses_more_than_the_budget(make: type[Ledger], charges: Sequen
 
 @law
 @given(st.lists(request(), max_size=6), st.one_of(windows, sets))
-def test_no_unit_loses_more_than_the_budget_in_whatever_order_charges_come(
-    charges: list[ChargeRequest], unit: Unit
-) -> None:
+def test_no_unit_exceeds_budget_for_any_charge_order(charges: list[ChargeRequest], unit: Unit) -> None:
     check_no_unit_loses_more_than_the_budget(Ledger, charges, unit)
 
 
 @law
 @given(st.lists(request(), max_size=6), windows)
-def test_a_charge_is_refused_exactly_if_a_window_could_not_afford_it(charges: list[ChargeRequest], unit: Unit) -> None:
+def test_charge_is_refused_exactly_if_a_window_exceeds_budget(charges: list[ChargeRequest], unit: Unit) -> None:
     ledger, entered = Ledger(BUDGET, unit), list[ChargeRequest]()
     for charge in charges:
         affordable = all(
@@ -146,7 +144,7 @@ def test_remaining_loss_with_a_delta_can_be_charged_exactly(
 
 @law
 @given(st.lists(request(), min_size=1, max_size=4), windows, st.integers(0, LAST + 2))
-def test_an_ended_charge_takes_its_delta_only_from_whom_it_saw(
+def test_ended_charge_costs_delta_only_for_touched_units(
     charges: list[ChargeRequest], unit: Unit, ingested: int
 ) -> None:
     ledger = Ledger(BUDGET, unit)
@@ -193,7 +191,7 @@ def check_deltas_add(make: type[Ledger]) -> None:
     ledger.charge("other windows", Zcdp("1/1000000"), 5, 6, native=True, delta=2e-7)
 
 
-def test_half_of_delta_leaves_what_the_other_half_keeps() -> None:
+def test_half_of_delta_leaves_the_loss_of_other_half() -> None:
     check_half_of_delta_leaves_what_the_other_half_keeps(Ledger)
 
 
@@ -215,7 +213,7 @@ def test_units_before_and_after_a_delta_are_distinguished(unit: Unit) -> None:
             ledger.charge("too near", Zcdp("1e-9"), tick, tick, native=True, delta=1e-9)
 
 
-def test_pure_counters_with_a_delta_add_up_or_convert() -> None:
+def test_pure_charges_with_a_delta_add_up_or_convert() -> None:
     ledger = Ledger(BUDGET, Event())
     ledger.charge("keys", Pure("1/10"), delta=5e-7)
     assert ledger.remaining_loss().rho == Approx("9/10", 5e-7).additive_loss.rho
@@ -225,14 +223,14 @@ def test_pure_counters_with_a_delta_add_up_or_convert() -> None:
 
 
 class ForgetsDeltas(Ledger):
-    """A broken twin: rhos add up, deltas are not looked at."""
+    """A broken twin: it adds rhos and ignores deltas."""
 
     def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         return super().build_loads(replace(terms, delta_terms=()), touching)
 
 
 class ConvertsAtAllOfDelta(Ledger):
-    """A broken twin: deltas must fit, but rho is converted as if none of delta were taken."""
+    """A broken twin: it checks deltas, but converts rho at the whole delta."""
 
     def can_afford(self, loads: Iterable[LossBound]) -> bool:
         found = list(loads)
@@ -312,7 +310,7 @@ def test_a_refusal_states_requested_and_spent_deltas() -> None:
     assert (str(copy), copy.delta, copy.delta_spent) == (str(refusal), refusal.delta, refusal.delta_spent)
 
 
-def test_the_ledger_prints_deltas_and_keeps_them_in_its_entries() -> None:
+def test_ledger_prints_deltas_and_stores_them_in_entries() -> None:
     ledger = Ledger(BUDGET, WEvent(2))
     ledger.end(ledger.charge("keys", Zcdp("1/100"), native=True, delta=4e-7), ingested=4)
     ledger.charge("visits", Zcdp("1/1000"), first=3)

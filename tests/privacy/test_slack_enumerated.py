@@ -1,4 +1,4 @@
-"""Deltas beside losses, against enumeration: what mechanisms that may fail charge is what they lose."""
+"""Deltas of charges against enumeration: mechanisms that may fail lose what they charge."""
 
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
@@ -17,7 +17,7 @@ Laws = dict[object, tuple[float, float]]
 
 
 def leaky(step: float, leak: float) -> Laws:
-    """A bit kept by randomised response at epsilon = step, and told with probability `leak`."""
+    """Return the laws of randomised response at epsilon = step with a leak of the bit."""
     lie = 1 / (1 + exp(step))
     rest = {("no", 1): (1 - lie, lie), ("no", 0): (lie, 1 - lie)}
     failed = {("leaks", 1): (leak, 0.0), ("leaks", 0): (0.0, leak)}
@@ -25,7 +25,7 @@ def leaky(step: float, leak: float) -> Laws:
 
 
 def hockey_stick(laws: Iterable[tuple[float, float]], epsilon: float) -> float:
-    """The least delta at this epsilon, the worse of both directions."""
+    """Return the least delta at this epsilon, the worse of both directions."""
     pairs = list(laws)
     one = sum(max(p - exp(epsilon) * q, 0.0) for p, q in pairs)
     other = sum(max(q - exp(epsilon) * p, 0.0) for p, q in pairs)
@@ -35,7 +35,7 @@ def hockey_stick(laws: Iterable[tuple[float, float]], epsilon: float) -> float:
 def adaptively(
     rounds: int, choose: Callable[[tuple[object, ...]], Laws], release: tuple[object, ...] = ()
 ) -> Iterator[tuple[float, float]]:
-    """The law of several releases, each chosen in view of those before."""
+    """Return the law of several releases, each chosen from the earlier ones."""
     if not rounds:
         yield 1.0, 1.0
         return
@@ -45,8 +45,8 @@ def adaptively(
 
 
 @pytest.mark.parametrize("converted", ["1/1000", "1/50"])
-def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_deltas(converted: str) -> None:
-    """Six rounds at epsilon 1/2, or at 1/4 and leaking with 1/100 if the bit told before was 1."""
+def test_composed_releases_that_may_fail_satisfy_their_charge(converted: str) -> None:
+    """Six rounds at epsilon 1/2, or at 1/4 with a leak of 1/100 after a bit of 1."""
     step, leak, rounds, left = 0.5, 0.01, 6, Fraction(converted)
 
     def choose(release: tuple[object, ...]) -> Laws:
@@ -60,7 +60,7 @@ def test_composed_releases_that_may_fail_keep_the_converted_loss_and_the_sum_of_
 
 
 @pytest.mark.parametrize(("scale", "threshold"), [(2, 6), (3, 9), (4, 5)])
-def test_discovered_keys_keep_what_they_charge(scale: int, threshold: int) -> None:
+def test_discovered_keys_satisfy_their_charge(scale: int, threshold: int) -> None:
     """Key A has two events of others, B none; the unit may add one to each.
 
     Published: each noisy count above the threshold, B's only if B is eligible. The counters are pure at
@@ -87,7 +87,7 @@ UNITS = [Event(), WEvent(3), User(2, 3), Event(replace=True, moves=True), Tick(4
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
 @pytest.mark.parametrize("epsilon", ["1/10", 2])
-def test_top_k_charges_what_its_counters_lose_and_what_its_thresholds_take(unit: Unit, epsilon: str | int) -> None:
+def test_top_k_charges_losses_of_counters_and_thresholds(unit: Unit, epsilon: str | int) -> None:
     claim = TopK(Approx(epsilon, 1e-6), k=2, horizon=30, unit=unit)
     loss, delta = claim.native_charge
     assert delta == claim.selection.delta

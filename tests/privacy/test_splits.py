@@ -1,4 +1,4 @@
-"""Budgets with a delta take the best split: what adds up in epsilon, and what composes as zCDP."""
+"""Budgets with a delta use the best split into pure charges that add and zCDP charges."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -52,14 +52,14 @@ users = st.one_of(moving, st.just(XAdjacent()), st.builds(User, st.integers(1, 2
 
 
 class ChargeRequest(tuple[Timeline, bool, Fraction]):
-    """A charge: its timeline, whether it is native, and the delta beside it."""
+    """A charge: its timeline, its native flag, and its delta."""
 
     __slots__ = ()
 
 
 @st.composite
 def request(draw: st.DrawFn, native: bool | None = None) -> ChargeRequest:
-    """A pure or a zCDP charge over one or two steps; natively with a delta at times."""
+    """Draw a pure or zCDP charge of one or two steps, sometimes native with a delta."""
     whole = draw(st.booleans()) if native is None else native
     first = draw(st.integers(1, LAST))
     last = draw(st.one_of(st.none(), st.integers(first, LAST)))
@@ -79,7 +79,7 @@ losses: st.SearchStrategy[Loss] = st.one_of(
 
 
 def amounts(charge: ChargeRequest, unit: Unit, ticks: Iterable[int]) -> tuple[Fraction | None, Fraction, Fraction]:
-    """The pure loss, the rho and the delta of a unit that touches these ticks, by the definitions."""
+    """Return the pure loss, rho and delta of a unit that touches these ticks, by definition."""
     timeline, native, delta = charge
     met = [s.loss for t in ticks for s in timeline.steps if s.first <= t and (s.last is None or t <= s.last)]
     every = [step.loss for step in timeline.steps]
@@ -96,7 +96,7 @@ def amounts(charge: ChargeRequest, unit: Unit, ticks: Iterable[int]) -> tuple[Fr
 
 
 def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
-    """Every set of ticks that one unit may touch, all ticks if they are not bounded."""
+    """Yield all sets of ticks that one unit may touch, or all ticks if unbounded."""
     if unit.consecutive:
         return [range(s, s + unit.ticks) for s in range(1 - unit.ticks, LAST + 4)]
     if unit.ticks > LAST + 4:
@@ -105,7 +105,7 @@ def tick_sets(unit: Unit) -> Iterable[Iterable[int]]:
 
 
 def best_split(found: Sequence[tuple[Fraction | None, Fraction, Fraction]]) -> Fraction | float:
-    """The least bound over all subsets of the pure releases, one by one."""
+    """Return the least bound of all subsets of the pure releases."""
     left = DELTA - sum((delta for _, _, delta in found), ZERO)
     pure = [i for i, (epsilon, _, _) in enumerate(found) if epsilon is not None]
     bounds: list[Fraction | float] = []
@@ -121,7 +121,7 @@ def best_split(found: Sequence[tuple[Fraction | None, Fraction, Fraction]]) -> F
 
 
 def brute_force(charges: Sequence[ChargeRequest], unit: Unit) -> Fraction | float:
-    """The largest over all units of the best split of each."""
+    """Return the largest best split of all units."""
     found = []
     for ticks in map(tuple, tick_sets(unit)):
         all_amounts = [amounts(charge, unit, ticks) for charge in charges]
@@ -130,7 +130,7 @@ def brute_force(charges: Sequence[ChargeRequest], unit: Unit) -> Fraction | floa
 
 
 def accepted(ledger: Ledger, charges: Iterable[ChargeRequest]) -> list[ChargeRequest]:
-    """The charges that the ledger took."""
+    """Return the charges that the ledger accepted."""
     entered = []
     for charge in charges:
         try:
@@ -142,7 +142,7 @@ def accepted(ledger: Ledger, charges: Iterable[ChargeRequest]) -> list[ChargeReq
 
 
 def is_bounded(charge: ChargeRequest, unit: Unit) -> bool:
-    """Whether a unit of any number of ticks loses a finite amount to it: natively it does."""
+    """Return True if a unit loses a finite amount for any number of ticks, as native charges do."""
     return charge[1] or unit.ticks <= LAST
 
 
@@ -162,7 +162,7 @@ def test_spent_is_the_best_split_of_the_worst_unit(charges: list[ChargeRequest],
 
 @law
 @given(st.lists(request(), max_size=6), st.one_of(windows, users))
-def test_a_charge_is_refused_if_and_only_if_no_split_fits(charges: list[ChargeRequest], unit: Unit) -> None:
+def test_charge_is_refused_exactly_if_no_split_fits(charges: list[ChargeRequest], unit: Unit) -> None:
     ledger, entered = Ledger(BUDGET, unit), list[ChargeRequest]()
     for charge in charges:
         if not is_bounded(charge, unit):
@@ -175,7 +175,7 @@ def test_a_charge_is_refused_if_and_only_if_no_split_fits(charges: list[ChargeRe
 
 @law
 @given(st.lists(request(native=True), max_size=5), windows, st.integers(1, LAST))
-def test_what_is_left_can_be_charged_and_no_more(charges: list[ChargeRequest], unit: Unit, first: int) -> None:
+def test_remaining_loss_can_be_charged_but_no_more(charges: list[ChargeRequest], unit: Unit, first: int) -> None:
     ledger = Ledger(BUDGET, unit)
     accepted(ledger, charges)
     left = [ledger.remaining_loss(first, first), ledger.remaining_epsilon(first, first)]
@@ -191,7 +191,7 @@ def test_what_is_left_can_be_charged_and_no_more(charges: list[ChargeRequest], u
 
 @law
 @given(st.lists(request(), min_size=1, max_size=5), st.one_of(windows, users), st.integers(0, LAST + 2))
-def test_a_charge_never_lowers_the_total_and_an_end_never_raises_it(
+def test_charges_never_lower_total_and_ends_never_raise_it(
     charges: list[ChargeRequest], unit: Unit, ingested: int
 ) -> None:
     ledger, before = Ledger(Approx(5, 1e-6), unit), ZERO
@@ -207,9 +207,7 @@ def test_a_charge_never_lowers_the_total_and_an_end_never_raises_it(
 
 @law
 @given(st.lists(request(), max_size=5), st.one_of(windows, users))
-def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone(
-    charges: list[ChargeRequest], unit: Unit
-) -> None:
+def test_bound_without_listed_units_is_valid_and_beats_zcdp(charges: list[ChargeRequest], unit: Unit) -> None:
     ledger = Ledger(Approx(50, 1e-6), unit)
     with pytest.MonkeyPatch.context() as patch:
         for limit in ("MAX_PROFILES", "MAX_TERMS"):
@@ -230,7 +228,7 @@ def test_without_a_list_of_units_the_bound_is_valid_and_no_worse_than_zcdp_alone
     st.fractions(min_value=0, max_value=2, max_denominator=10**4),
     st.sampled_from([1e-12, 1e-6, 1e-2, 0.5]),
 )
-def test_a_threshold_by_size_is_the_best_of_all_subsets(pure: list[Fraction], rho: Fraction, delta: float) -> None:
+def test_best_subset_is_found_by_a_size_threshold(pure: list[Fraction], rho: Fraction, delta: float) -> None:
     ledger = Ledger(Approx(100, delta), Event())
     for amount in pure:
         ledger.charge("pure", Pure(amount))
@@ -252,7 +250,7 @@ def test_a_threshold_by_size_is_the_best_of_all_subsets(pure: list[Fraction], rh
 
 @pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-6, 0.5])
 @pytest.mark.parametrize("unit", [Event(), Tick(3), WEvent(4), User(2, 3), XAdjacent()], ids=repr)
-def test_five_pure_releases_that_add_up_to_the_budget_fit(delta: float, unit: Unit) -> None:
+def test_five_pure_releases_that_sum_to_budget_fit(delta: float, unit: Unit) -> None:
     ledger = Ledger(Approx(1, delta), unit)
     for number in range(5):
         ledger.charge(f"r{number}", Pure("1/5"), native=True)
@@ -285,8 +283,8 @@ def test_discovered_groups_with_pure_counters_may_take_all_of_delta() -> None:
         smaller.charge("gaussian", Zcdp("1e-30"), native=True)
 
 
-def test_each_window_has_a_split_of_its_own() -> None:
-    """Before tick 50 many small releases compose; after it a large one adds up."""
+def test_each_window_has_its_own_split() -> None:
+    """Before tick 50 many small releases compose. After it one large release adds up."""
     ledger = Ledger(BUDGET, Event())
     for _ in range(400):
         ledger.charge("small", Pure("1/200"), last=49)
@@ -298,7 +296,7 @@ def test_each_window_has_a_split_of_its_own() -> None:
         ledger.charge("both", Pure("1/2"), first=49, last=50)
 
 
-def test_pure_and_zcdp_budgets_have_one_way_to_add_up() -> None:
+def test_pure_and_zcdp_budgets_have_a_single_composition() -> None:
     pure, zcdp = Ledger(Pure(1), Event()), Ledger(Zcdp(1), Event())
     pure.charge("r", Pure("1/4"))
     zcdp.charge("r", Pure("1/4"))
@@ -318,7 +316,7 @@ def test_estimates_in_floats_are_near_the_conversions() -> None:
 
 
 def responses(epsilons: Sequence[Fraction]) -> Iterator[tuple[float, float]]:
-    """The laws of randomised responses side by side on a bit that is 1, and on one that is 0."""
+    """Yield the joint probabilities of randomised responses for a bit of 1 and of 0."""
     yes = [exp(float(e)) / (1 + exp(float(e))) for e in epsilons]
     for answers in product((0, 1), repeat=len(yes)):
         p = np.prod([y if a else 1 - y for y, a in zip(yes, answers, strict=True)])
@@ -327,7 +325,7 @@ def responses(epsilons: Sequence[Fraction]) -> Iterator[tuple[float, float]]:
 
 
 def gaussians(rho: float, width: int = 40) -> Iterator[tuple[float, float]]:
-    """A discrete Gaussian of variance 1 / (2 rho) around 0, and around 1."""
+    """Yield the probabilities of a discrete Gaussian of variance 1 / (2 rho) at 0 and at 1."""
     spread = int(width / (2 * rho) ** 0.5) + 2
     weights = {n: exp(-rho * n * n) for n in range(-spread, spread + 1)}
     whole = sum(weights.values())
@@ -336,7 +334,7 @@ def gaussians(rho: float, width: int = 40) -> Iterator[tuple[float, float]]:
 
 
 def true_delta(epsilons: Sequence[Fraction], rho: float, epsilon: float, leaks: Sequence[float]) -> float:
-    """The delta at this epsilon of all of them together; a leak tells the bit with its probability."""
+    """Return the delta at this epsilon of all releases, with leaks of the bit."""
     answer = 1 - float(np.prod([1 - leak for leak in leaks]))
     rest = [(p * r, q * s) for p, q in responses(epsilons) for r, s in (gaussians(rho) if rho else [(1.0, 1.0)])]
     return answer + (1 - answer) * sum(max(p - exp(epsilon) * q, 0.0) for p, q in rest)
@@ -384,14 +382,14 @@ def test_pure_releases_alone_are_not_below_their_exact_composition(epsilons: lis
 
 
 class ConvertsAtAllOfDelta(Ledger):
-    """Converts the zCDP part at the whole delta, although discovered groups took some of it."""
+    """A broken twin: it converts zCDP at the whole delta, despite charged deltas."""
 
     def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         return [replace(load, delta=ZERO) for load in super().build_loads(terms, touching)]
 
 
 class ForgetsTheLargestOfTheRest(Ledger):
-    """Counts the release next to the threshold in neither part."""
+    """A broken twin: it omits the release next to the threshold."""
 
     def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         loads = super().build_loads(terms, touching)
@@ -403,7 +401,7 @@ def _drop_step(before: object, after: object) -> object:
 
 
 class AddsHalf(Ledger):
-    """Lets a pure release count half in each part, as if the least of both were a mean."""
+    """A broken twin: a pure release counts half in each part."""
 
     def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         half = tuple(replace(term, peak=term.peak / 2) for term in terms.pure)
@@ -411,7 +409,7 @@ class AddsHalf(Ledger):
 
 
 class OnlyZcdp(Ledger):
-    """Turns every charge into rho, which refuses what is allowed."""
+    """A broken twin: it converts every charge to rho, and refuses allowed charges."""
 
     def build_loads(self, terms: ChargeTerms, touching: Span) -> list[LossBound]:
         return [replace(load, splits=load.splits[:1]) for load in super().build_loads(terms, touching)]
@@ -434,7 +432,7 @@ def test_broken_twins_are_caught(twin: type[Ledger]) -> None:
         TWINS[twin](twin)
 
 
-def test_budgets_weigh_loads_whose_deltas_leave_nothing() -> None:
+def test_loads_above_the_budget_delta_are_not_allowed() -> None:
     weighed = SplitBudget(Fraction(1), DELTA)
     ledger = Ledger(BUDGET, Event())
     ledger.charge("r", Pure("1/2"))
@@ -447,7 +445,7 @@ def test_budgets_weigh_loads_whose_deltas_leave_nothing() -> None:
 
 
 def test_the_bounds_of_many_overlapping_charges_are_few() -> None:
-    """An analyst decides how many charges there are, and when they end: neither may stall the ledger."""
+    """Analysts decide the number and ends of charges, so neither may stall the ledger."""
     ledger = Ledger(Approx(50, 1e-6), User(1, 3))
     for number in range(24):
         loss = Pure(Fraction(200 + number, 10**4)) if number % 2 else Zcdp(Fraction(1, 3000 + number))

@@ -1,4 +1,4 @@
-"""Timelines are steps in order of time, and end where they are told to."""
+"""Timelines are steps in order of time, and can be truncated at a tick."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from streamgauge.privacy.timeline import TickWeight
 HALF, ONE = Pure("1/2"), Pure(1)
 
 
-def test_weights_are_ratios_of_epsilons_and_roots_of_ratios_of_rhos() -> None:
+def test_weights_are_epsilon_ratios_or_roots_of_rho_ratios() -> None:
     pure = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).to_term(ONE, events=3, native=False)
     assert (pure.peak, pure.weights) == (3, (TickWeight(1, 4, Fraction(1, 2)), TickWeight(7, None, Fraction(1))))
     zcdp = Timeline((Step(1, 4, Zcdp("1/4")), Step(7, None, Zcdp(1)))).to_term(Zcdp(1), events=3, native=False)
@@ -23,7 +23,7 @@ def test_irrational_roots_are_rounded_up() -> None:
     assert term.weights[1].q == 1
 
 
-def test_a_native_term_is_its_peak_over_its_whole_span() -> None:
+def test_native_term_has_its_peak_for_its_whole_span() -> None:
     term = Timeline((Step(1, 4, HALF), Step(7, None, ONE))).to_term(ONE, events=3, native=True)
     assert (term.peak, term.weights, term.is_native) == (1, (TickWeight(1, None, Fraction(1)),), True)
 
@@ -48,6 +48,6 @@ def test_it_ends_with_the_given_tick() -> None:
         (lambda: Timeline((Step(1, None, ONE), Step(4, 9, ONE))), "steps must follow each other, got Step.*"),
     ],
 )
-def test_bad_settings_are_refused_in_the_house_words(build: object, text: str) -> None:
+def test_invalid_settings_are_refused(build: object, text: str) -> None:
     with pytest.raises(ValueError, match=rf"^{text}$"):
         build()

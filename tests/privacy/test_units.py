@@ -1,4 +1,4 @@
-"""A unit reaches exactly as far as the worst pair of neighbouring ticks, enumerated."""
+"""A unit's sensitivity equals the worst pair of neighbouring ticks, enumerated."""
 
 from itertools import product
 
@@ -16,7 +16,7 @@ Contribution = tuple[int, ...]
 
 
 def contributions(lower: int, upper: int, groups: int, dropped: bool) -> list[Contribution]:
-    """What one event can add to the vector of a tick: its value in its group, or nothing if it is dropped."""
+    """Return all vectors that one event can add to a tick, or zero if it is dropped."""
     placed = [
         tuple(value if g == group else 0 for g in range(groups))
         for value, group in product(range(lower, upper + 1), range(groups))
@@ -25,13 +25,13 @@ def contributions(lower: int, upper: int, groups: int, dropped: bool) -> list[Co
 
 
 def moves(before: list[Contribution], after: list[Contribution]) -> tuple[int, int]:
-    """The farthest of all pairs, in L1 and squared L2."""
+    """Return the largest distance of all pairs, in L1 and squared L2."""
     gaps = [[abs(x - y) for x, y in zip(b, a, strict=True)] for b, a in product(before, after)]
     return max(map(sum, gaps)), max(sum(gap**2 for gap in pair) for pair in gaps)
 
 
 def coordinates(before: list[Contribution], after: list[Contribution]) -> int:
-    """The most numbers in which a pair differs."""
+    """Return the largest number of differing coordinates of a pair."""
     return max(sum(x != y for x, y in zip(b, a, strict=True)) for b, a in product(before, after))
 
 
@@ -46,7 +46,7 @@ def test_a_present_event_reaches_its_largest_value(bound: list[int], groups: int
 
 @law
 @given(bounds, st.integers(1, 3))
-def test_a_replaced_event_whose_value_decides_reaches_the_worst_pair(bound: list[int], groups: int) -> None:
+def test_replaced_event_with_deciding_value_has_worst_pair_sensitivity(bound: list[int], groups: int) -> None:
     reach = Event(replace=True).sensitivity(*bound, groups=groups)
     possible = contributions(*bound, groups, dropped=True)
     assert (reach.l1, reach.l2_squared) == moves(possible, possible)
@@ -55,7 +55,7 @@ def test_a_replaced_event_whose_value_decides_reaches_the_worst_pair(bound: list
 
 @law
 @given(bounds)
-def test_a_replaced_event_that_stays_where_it_is_reaches_the_span(bound: list[int]) -> None:
+def test_replaced_event_in_its_group_has_span_sensitivity(bound: list[int]) -> None:
     reach = Event(replace=True).sensitivity(*bound, groups=5, value_decides=False)
     possible = contributions(*bound, 1, dropped=False)
     assert (reach.l1, reach.l2_squared) == moves(possible, possible)
@@ -63,7 +63,7 @@ def test_a_replaced_event_that_stays_where_it_is_reaches_the_span(bound: list[in
 
 @law
 @given(bounds, st.integers(1, 3), st.integers(1, 2))
-def test_a_user_and_a_tick_reach_all_events_of_a_tick(bound: list[int], events: int, groups: int) -> None:
+def test_user_and_tick_sensitivity_covers_all_events_of_tick(bound: list[int], events: int, groups: int) -> None:
     one = contributions(*bound, groups, dropped=True)
     together = [tuple(map(sum, zip(*chosen, strict=True))) for chosen in product(one, repeat=events)]
     for unit in (User(events, 7), Tick(events)):
@@ -72,13 +72,13 @@ def test_a_user_and_a_tick_reach_all_events_of_a_tick(bound: list[int], events: 
         assert reach.coordinates >= coordinates(together, [(0,) * groups])
 
 
-def test_a_bit_and_a_one_hot_histogram_cost_what_the_conventions_say() -> None:
+def test_bit_and_one_hot_histogram_have_conventional_sensitivity() -> None:
     assert Event(replace=True).sensitivity(0, 1, value_decides=False).l1 == 1
     assert Event(replace=True).sensitivity(1, 1, groups=10).l1 == 2
     assert Event(replace=True).sensitivity(1, 1, groups=10).l2_squared == 2
 
 
-def test_units_say_how_many_ticks_they_touch() -> None:
+def test_units_report_their_ticks_and_events() -> None:
     assert [unit.ticks for unit in (Event(), Event(replace=True), WEvent(5), User(2, 9))] == [1, 1, 5, 9]
     assert Event(replace=True, moves=True).ticks == 2
     assert not Event(replace=True, moves=True).consecutive
@@ -86,7 +86,7 @@ def test_units_say_how_many_ticks_they_touch() -> None:
     assert [unit.frees_unused_ticks for unit in (Event(), WEvent(5), User(2, 9))] == [True, True, False]
 
 
-def test_a_tick_is_one_tick_of_many_events_and_pays_for_them_all() -> None:
+def test_tick_unit_pays_for_all_its_events() -> None:
     unit = Tick(3)
     assert (unit.ticks, unit.events, unit.consecutive, unit.frees_unused_ticks) == (1, 3, True, True)
     assert unit.spans_groups
@@ -105,7 +105,7 @@ def test_a_tick_is_one_tick_of_many_events_and_pays_for_them_all() -> None:
     assert pure.remaining_loss(3, 5) == Pure(3)
 
 
-def test_a_reach_is_exact_and_comparable_and_prints_what_was_typed() -> None:
+def test_sensitivity_is_exact_comparable_and_printable() -> None:
     assert Sensitivity(0.1, "1/100") == Sensitivity("1/10", "0.01", np.int64(1))
     assert hash(Sensitivity(2, 2, 2)) == hash(Sensitivity(2, 2, 2))
     assert Sensitivity(6, 14, 3).scale(2) == Sensitivity(12, 56, 6)
@@ -139,12 +139,12 @@ def test_units_are_values_that_print() -> None:
         (lambda: event_sensitivity(0, 1, replace=True, groups=0), "groups must be at least 1, got 0"),
     ],
 )
-def test_bad_settings_are_refused_in_the_house_words(build: object, text: str) -> None:
+def test_invalid_settings_are_refused(build: object, text: str) -> None:
     with pytest.raises(ValueError, match=rf"^{text}$"):
         build()
 
 
-def test_an_event_that_may_move_pays_its_whole_value_at_the_tick_that_it_leaves() -> None:
+def test_moving_event_pays_its_whole_value() -> None:
     staying, moving = Event(replace=True), Event(replace=True, moves=True)
     assert staying.sensitivity(4, 5, value_decides=False).l1 == 1
     assert moving.sensitivity(4, 5, value_decides=False) == moving.sensitivity(4, 5)

@@ -1,4 +1,4 @@
-"""The dearest window and the dearest set are what enumeration finds, or never less."""
+"""The worst-case window and set match enumeration, or are never below it."""
 
 from collections.abc import Iterable
 from fractions import Fraction
@@ -35,7 +35,7 @@ timelines = st.lists(terms(), min_size=0, max_size=4)
 
 
 def loss(term: LossTerm, ticks: Iterable[int], power: int) -> Fraction:
-    """The definition, tick by tick."""
+    """Compute the definition, tick by tick."""
     touched = [w.q for t in ticks for w in term.weights if w.first <= t and (w.last is None or t <= w.last)]
     if term.is_native:
         return term.peak if touched else Fraction(0)

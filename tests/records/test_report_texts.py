@@ -1,4 +1,4 @@
-"""Vectors of bits as text: one text for each report, one report for each text, and nothing else."""
+"""Bit vectors as text: exactly one text for each report."""
 
 from base64 import b64encode
 
@@ -11,7 +11,7 @@ SIZES = [1, 2, 3, 4, 9, 130]
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_report_is_spelt_as_everybody_spells_base64_and_read_again(size: int) -> None:
+def test_report_is_standard_base64_and_decodes_back(size: int) -> None:
     rows = np.random.default_rng(size).integers(0, 256, (200, size), np.uint8)
     texts = encode_reports(rows)
     assert texts == [b64encode(row.tobytes()).decode() for row in rows]
@@ -23,8 +23,8 @@ def test_a_report_is_spelt_as_everybody_spells_base64_and_read_again(size: int) 
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_no_two_texts_are_one_report(size: int) -> None:
-    """Every text that differs in one letter is another report, or none."""
+def test_different_texts_are_different_reports(size: int) -> None:
+    """Every text that differs in one letter is another report or invalid."""
     (text,) = encode_reports(np.full((1, size), 0b01101100, np.uint8))
     letters = [*LETTERS.decode(), "=", "-", "_", " ", "\n", "\0", "é", "\ud800"]
     others = {text[:at] + letter + text[at + 1 :] for at in range(len(text)) for letter in letters} - {text}
@@ -34,7 +34,7 @@ def test_no_two_texts_are_one_report(size: int) -> None:
     assert [each for each, is_one in zip(others, good, strict=False) if is_one] == encode_reports(rows[good][:-1])
 
 
-def test_what_is_no_text_is_no_report_and_changes_no_other() -> None:
+def test_invalid_text_is_no_report_and_changes_no_other() -> None:
     good = "AQID"
     told = [None, 7, b"AQID", ["AQID"], good, "AQI", "AQID=", "", "AQ==", "ééAA", good, "éé"]
     rows, which = decode_reports(told, 3)

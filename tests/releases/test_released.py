@@ -1,4 +1,4 @@
-"""Laws of what readers see: it is packed to the bit, told apart by name, and the same in every table."""
+"""Laws of releases: packed bit for bit, identified by name, equal in every table."""
 
 import json
 import sys
@@ -63,12 +63,12 @@ def releases_of_any_bits(draw: Any) -> TickRelease:
 
 
 @given(releases_of_any_bits())
-def test_what_is_packed_comes_back_to_the_bit(item: TickRelease) -> None:
+def test_packed_release_unpacks_bit_for_bit(item: TickRelease) -> None:
     assert same(TickRelease.unpack(item.shape, item.pack()), item)
 
 
 def test_a_twin_that_compares_numbers_and_not_bits_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """-0.0 equals 0 and is not it."""
+    """-0.0 equals 0 but has other bits."""
 
     def hasty(rows: Any) -> list[tuple[int, bytes]]:
         return [(packed.INT32_ROW, row.astype("<i4").tobytes()) for row in rows]
@@ -80,7 +80,7 @@ def test_a_twin_that_compares_numbers_and_not_bits_is_caught(monkeypatch: pytest
     assert not same(TickRelease.unpack(item.shape, item.pack()), item)
 
 
-def test_torn_and_altered_bytes_are_refused_wherever_they_are() -> None:
+def test_torn_or_altered_bytes_are_refused_at_any_position() -> None:
     item = released(shape_of())
     data = item.pack()
     torn = [data[:length] for length in range(len(data))]
@@ -121,7 +121,7 @@ def test_counts_with_one_standard_error_are_packed_small() -> None:
     assert same(TickRelease.unpack(shape, item.pack()), item)
 
 
-def test_rows_are_json_and_tell_what_is_unknown_as_null() -> None:
+def test_rows_are_json_with_unknown_values_as_null() -> None:
     item = released(shape_of())
     item.value[0, 1], item.high[1, 1] = np.nan, np.inf
     row = list(item.rows("7:abc"))[1]
@@ -133,7 +133,7 @@ def test_rows_are_json_and_tell_what_is_unknown_as_null() -> None:
     assert json.loads(json.dumps(row, allow_nan=False)) == row
 
 
-def test_levels_are_told_only_where_there_are_several() -> None:
+def test_level_is_in_rows_only_if_there_are_several() -> None:
     north = Group(1, (("region", "north"),))
     both = ReleaseSchema("fever", ("count",), (north, Group(0, ())))
     assert [row["level"] for row in released(both).rows()] == [1, 0]
@@ -188,7 +188,7 @@ def test_releases_of_others_are_refused() -> None:
         series().values("sum")
 
 
-def test_places_that_come_with_time_are_unknown_before() -> None:
+def test_groups_discovered_later_are_unknown_before() -> None:
     early, late = shape_of(("south",)), shape_of(("north", "south"))
     found = Releases(late, [released(early, 1), released(late, 2)])
     values = found.values("count")
@@ -200,7 +200,7 @@ def test_places_that_come_with_time_are_unknown_before() -> None:
 
 
 def told(table: Any) -> list[dict[str, Any]]:
-    """A table's rows, with times as microseconds and NaN as None."""
+    """Return a table's rows, with times as microseconds and NaN as None."""
     rows = []
     for row in table:
         plain = {name: None if str(value) == "nan" else value for name, value in row.items()}
@@ -208,7 +208,7 @@ def told(table: Any) -> list[dict[str, Any]]:
     return rows
 
 
-def test_every_table_tells_the_same() -> None:
+def test_all_table_formats_have_the_same_rows() -> None:
     found = series()
     arrow, pandas, polars = found.to_arrow(), found.to_pandas(), found.to_polars()
     first = told(arrow.to_pylist())
@@ -230,14 +230,14 @@ def test_tables_of_no_ticks_have_all_columns() -> None:
         assert tuple(names) == found.shape.wide_columns
 
 
-def test_labels_of_several_kinds_are_text_in_tables_and_themselves_in_rows() -> None:
+def test_mixed_labels_are_text_in_tables_but_unchanged_in_rows() -> None:
     shape = shape_of((1, "other"))
     found = Releases(shape, [released(shape)])
     assert found.to_arrow()["region"].to_pylist() == ["1", "other"]
     assert [row["group"]["region"] for row in found[0].rows()] == [1, "other"]
 
 
-def test_columns_that_a_level_has_not_are_null() -> None:
+def test_columns_missing_from_a_level_are_null() -> None:
     both = ReleaseSchema("fever", ("count",), (Group(1, (("floor", 3),)), Group(0, ())))
     table = Releases(both, [released(both)]).to_arrow()
     assert table["floor"].to_pylist() == [3, None]
@@ -247,7 +247,7 @@ def test_columns_that_a_level_has_not_are_null() -> None:
 @pytest.mark.parametrize(
     ("module", "way", "install"), [("pyarrow", "to_arrow", "streamgauge\\[arrow\\]"), ("polars", "to_polars", "polars")]
 )
-def test_a_package_that_is_missing_is_named(
+def test_missing_package_is_named_in_the_error(
     monkeypatch: pytest.MonkeyPatch, module: str, way: str, install: str
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
@@ -262,7 +262,7 @@ def test_the_html_form_escapes_labels_and_has_no_script() -> None:
         assert "± 2" in page
 
 
-def test_the_html_form_has_at_most_twenty_rows_of_the_newest_ticks() -> None:
+def test_html_form_shows_at_most_twenty_latest_rows() -> None:
     page = series(40)._repr_html_()
     assert page.count("<tr>") == 1 + 18
     assert "102 more rows" in page

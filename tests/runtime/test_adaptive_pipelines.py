@@ -1,4 +1,4 @@
-"""Pipelines whose releases adapt to their data: run, killed, gone on with, planned and pinned."""
+"""Pipelines with releases that adapt to their data: run, killed, continued, planned and pinned."""
 
 import csv
 import json
@@ -68,9 +68,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pipeline]:
 
 
 @pytest.mark.parametrize(("kind", "step"), [("event", "noise_drawn"), ("w_event", "store_committed")])
-def test_a_run_that_was_killed_goes_on_as_one_run(
-    tmp_path: Path, whole: dict[str, Pipeline], kind: str, step: str
-) -> None:
+def test_killed_run_continues_as_one_run(tmp_path: Path, whole: dict[str, Pipeline], kind: str, step: str) -> None:
     broken, observed = made(tmp_path, kind), list[str]()
 
     def second(name: str) -> None:
@@ -87,7 +85,7 @@ def test_a_run_that_was_killed_goes_on_as_one_run(
     ]
 
 
-def test_what_was_published_under_noise_stays_when_a_killed_run_goes_on(tmp_path: Path) -> None:
+def test_noisy_releases_stay_when_killed_run_continues(tmp_path: Path) -> None:
     broken, observed = made(tmp_path, "w_event"), list[str]()
 
     def second(name: str) -> None:
@@ -103,7 +101,7 @@ def test_what_was_published_under_noise_stays_when_a_killed_run_goes_on(tmp_path
         assert after[:6] == before[name]
 
 
-def test_levels_of_a_rollup_come_from_one_run_and_add_up(tmp_path: Path) -> None:
+def test_rollup_levels_come_from_one_run_and_add_up(tmp_path: Path) -> None:
     noisy = made(tmp_path, "event")
     noisy.run(noise=InsecureNoise(3))
     (part,) = plan_release(noisy.file, next(each for each in noisy.file.releases if each.name == "rolled")).parts
@@ -121,7 +119,7 @@ def test_levels_of_a_rollup_come_from_one_run_and_add_up(tmp_path: Path) -> None
     assert inside.mean() > 0.5
 
 
-def test_what_is_not_known_is_null_and_what_has_no_bound_is_infinite_in_every_sink(whole: dict[str, Pipeline]) -> None:
+def test_unknown_errors_are_null_and_missing_bounds_infinite_in_sinks(whole: dict[str, Pipeline]) -> None:
     folder = whole["w_event"].file.path.parent
     rows = [row for row in lines(folder / "out.jsonl") if row["release"] == "WEventSample" and row["tick"] == 2]
     assert [row["count"] for row in rows] == [
@@ -139,7 +137,7 @@ def test_what_is_not_known_is_null_and_what_has_no_bound_is_infinite_in_every_si
     assert "unknown" not in second._repr_html_()
 
 
-def test_a_plan_says_what_holds_whatever_the_data_and_what_the_rest_depends_on(whole: dict[str, Pipeline]) -> None:
+def test_plan_separates_guarantees_from_data_dependent_errors(whole: dict[str, Pipeline]) -> None:
     plan = whole["w_event"].plan()
     text = str(plan)
     assert "its error depends on how far data move in the w - 1 ticks" in text
@@ -152,9 +150,7 @@ def test_a_plan_says_what_holds_whatever_the_data_and_what_the_rest_depends_on(w
     assert "no bound before there are data" in plan._repr_html_()
 
 
-def test_a_plan_of_a_rollup_says_who_counts_nowhere_and_speaks_of_no_interval_that_it_has_not(
-    whole: dict[str, Pipeline],
-) -> None:
+def test_rollup_plan_states_uncounted_events_and_only_finite_intervals(whole: dict[str, Pipeline]) -> None:
     plan = whole["event"].plan()
     texts = {each.name: each for each in plan.releases}
     lost = "an event without a declared g or h counts on no level, though SQL counts it above"
@@ -171,7 +167,7 @@ def sparse(folder: Path, **asked: Any) -> Pipeline:
     return pipeline(folder, tables(release, end="2026-01-05T02:46:40Z"))
 
 
-def test_a_counter_for_few_events_is_chosen_for_what_is_expected_and_stays_pinned(tmp_path: Path) -> None:
+def test_sparse_counter_is_chosen_for_few_events_and_stays_pinned(tmp_path: Path) -> None:
     few = sparse(tmp_path, expected_events=0.001)
     assert "chosen because expected_events = 0.001: predicted to be off by" in str(few.plan())
     run(few)
@@ -185,19 +181,19 @@ def test_a_counter_for_few_events_is_chosen_for_what_is_expected_and_stays_pinne
         assert later.plan().edits.continued_releases == ("few",)
 
 
-def test_without_a_declaration_nothing_is_chosen_for_few_events(tmp_path: Path) -> None:
+def test_sparse_counter_is_not_chosen_without_expected_events(tmp_path: Path) -> None:
     (choice,) = sparse(tmp_path).plan().releases[0].choices
     assert (choice.error_depends_on, choice.reason) == ("", "")
     assert choice.runners_up
 
 
-def test_a_mechanism_that_was_requested_for_by_name_needs_no_reason(tmp_path: Path) -> None:
+def test_mechanism_requested_by_name_needs_no_reason(tmp_path: Path) -> None:
     (choice,) = sparse(tmp_path, mechanism="SparseCounter").plan().releases[0].choices
     assert choice.error_depends_on.startswith("the number of segments")
     assert choice.reason == ""
 
 
-def test_what_an_analyst_asks_for_goes_on_with_its_settings(tmp_path: Path) -> None:
+def test_ad_hoc_release_continues_with_its_mechanism_settings(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     base = pipeline(tmp_path, tables(budget={"epsilon": 3}))
     mechanism = {"name": "Pegasus", "smoother": "james_stein", "split": 0.75}
@@ -213,15 +209,15 @@ def test_what_an_analyst_asks_for_goes_on_with_its_settings(tmp_path: Path) -> N
     assert "split=3/4" in requested.choices[0].mechanism
 
 
-def test_choices_are_written_out_whole(whole: dict[str, Pipeline]) -> None:
+def test_mechanism_choice_of_every_release_is_complete(whole: dict[str, Pipeline]) -> None:
     for kind, of in whole.items():
         for release in of.file.releases:
             chosen: MechanismChoices = plan_release(of.file, release).mechanisms
             assert all(choice is not None for choice in chosen), (kind, release.name)
 
 
-def test_an_audit_computes_nothing_of_what_adapts(whole: dict[str, Pipeline]) -> None:
-    """It measures; a computed loss would be that of matrices, which such a mechanism has not."""
+def test_audit_computes_no_loss_of_adaptive_mechanisms(whole: dict[str, Pipeline]) -> None:
+    """The audit measures instead; a computed loss needs matrices, and such mechanisms have none."""
     for of in whole.values():
         for release in of.file.releases:
             assert compute_worst_loss([plan_release(of.file, release)], 3, Pure(1)) is None

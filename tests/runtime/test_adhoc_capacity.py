@@ -1,4 +1,4 @@
-"""Ad hoc releases can be run: declarations bound them, and they are built before they are charged."""
+"""Capacity for ad hoc releases: declarations bound them, and a run builds them before it charges them."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ def refused(made: Any, *wanted: AdHocRelease) -> str:
     return str(why.value)
 
 
-def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
+def test_release_with_too_much_state_is_refused_by_declarations(tmp_path):
     made = made_in(tmp_path)
     long = build_request(made, **LONG)
     why = refused(made, long)
@@ -59,7 +59,7 @@ def test_what_would_keep_too_much_is_refused_by_declarations(tmp_path):
     assert "; ".join(plan_adhoc(made.file, long).refusals) == why
 
 
-def test_all_that_is_open_is_counted(tmp_path):
+def test_memory_bound_counts_all_open_releases(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
     (keeps,) = {
@@ -76,8 +76,8 @@ def test_all_that_is_open_is_counted(tmp_path):
     assert f"got {3 * keeps}" in why
 
 
-def test_what_a_release_keeps_is_what_its_run_has(tmp_path):
-    """Within a factor that the words of Python around it make."""
+def test_predicted_memory_of_release_covers_its_state(tmp_path):
+    """The names and encoding of the state may add 4,096 bytes."""
     made = made_in(tmp_path)
     for body in ({}, {"window": "sliding 1000s"}, {"window": "running", "horizon": "5000s"}):
         plan = plan_release(made.file, build_request(made, **body).attributed_release)
@@ -115,7 +115,7 @@ class LargeRun(ReleaseRun):
 UNBUILDABLE: dict[type, type] = {ReleaseRun: LargeRun}
 
 
-def test_what_cannot_be_built_is_never_charged(tmp_path):
+def test_release_that_cannot_be_built_is_never_charged(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
     failures: list[Exception] = []
@@ -130,12 +130,12 @@ def test_what_cannot_be_built_is_never_charged(tmp_path):
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
+def test_charged_release_that_cannot_be_built_needs_forced_end(tmp_path):
     """The memory of the machine may have been larger when it was charged."""
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
     add_releases(made, [build_request(made)])
-    for settings in ({}, {"end_releases": ("asked",)}):  # there may be memory again: so an end loses nothing
+    for settings in ({}, {"end_releases": ("asked",)}):  # memory may suffice later: an end must not lose ticks
         with pytest.raises(MemoryError):
             run(made, components=UNBUILDABLE, **settings)
     run(made, force_end_releases=("asked",), components=UNBUILDABLE)
@@ -143,13 +143,13 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-def test_a_finished_standard_input_cannot_be_requested(tmp_path):
+def test_request_on_batch_standard_input_is_refused(tmp_path):
     made = made_in(tmp_path, live=False, source="-", format="jsonl")
     (why,) = plan_adhoc(made.file, build_request(made)).refusals
     assert why.startswith("source must be one that can be read again to accept a request")
 
 
-def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(tmp_path):
+def test_file_reusing_name_of_ad_hoc_release_is_refused(tmp_path):
     made = made_in(tmp_path, live=False)
     write(tmp_path, one_a_second())
     run(made, adhoc_releases=(build_request(made),))
@@ -159,7 +159,7 @@ def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(
 
 
 @pytest.mark.parametrize("second", [9, 11, 12])
-def test_behind_a_server_a_release_begins_by_the_moment_at_which_it_is_observed(tmp_path, second):
+def test_release_behind_server_begins_after_readers_can_observe_it(tmp_path, second):
     """Commands of the seconds up to 12 are applied at second 12, and readers see them at second 24."""
     made = made_in(tmp_path)
     schedule = CommandSchedule(made.file.stream.start, 12 * SECOND)

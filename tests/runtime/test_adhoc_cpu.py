@@ -1,4 +1,4 @@
-"""What analysts ask for adds only so much work to a round: the clock must not tell what came."""
+"""Ad hoc releases add bounded work to a round, so that its duration does not reveal events."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,12 +33,12 @@ def bounded(folder: Path, most: int) -> Any:
 
 
 def two_beside(made: Any) -> None:
-    """Asks for a release, and then for one more."""
+    """Add an ad hoc release, and then another one."""
     run(made, adhoc_releases=(build_request(made, name="a"),))
     run(made, adhoc_releases=(build_request(made, name="b"),))
 
 
-def test_the_work_of_all_that_is_open_is_bounded(tmp_path):
+def test_work_of_all_open_releases_is_bounded(tmp_path):
     made = bounded(tmp_path, 2 * work(pipeline(tmp_path, tables()), COUNTS) - 1)
     with pytest.raises(CommandRefusedError, match="must take at most 11 units of work in all"):
         two_beside(made)
@@ -53,12 +53,12 @@ def make(folder: Path) -> Path:
     return folder
 
 
-def test_a_twin_that_forgets_what_is_open_takes_it(tmp_path, monkeypatch):
+def test_twin_that_ignores_open_releases_accepts_too_much(tmp_path, monkeypatch):
     monkeypatch.setattr(book, "cpu_ms", lambda plan: 0)
     two_beside(bounded(tmp_path, 11))
 
 
-def test_every_aggregate_level_expression_and_group_is_work(tmp_path):
+def test_every_aggregate_level_and_expression_counts_as_work(tmp_path):
     made = pipeline(tmp_path, tables(live=True))
     count = work(made, "SELECT COUNT(*) FROM v")
     medians = ", ".join(f"MEDIAN(x + {i}) AS m{i}" for i in range(20))
@@ -70,16 +70,16 @@ def test_every_aggregate_level_expression_and_group_is_work(tmp_path):
     assert work(made, COUNTS, window="sliding 1000000s") > work(made, COUNTS) + 10
 
 
-def test_functions_that_an_engine_binds_again_are_work(tmp_path):
-    """Thirty within each other took 65 ms a round, and as many characters of other SQL 15."""
+def test_functions_that_engine_binds_repeatedly_count_as_work(tmp_path):
+    """Thirty nested calls need 65 ms a round; other SQL of the same length needs 15 ms."""
     made = pipeline(tmp_path, tables(live=True))
     nested = work(made, f"SELECT SUM({'NULLIF(' * 30}x{', 1)' * 30}) FROM v")
     assert nested >= work(made, f"SELECT SUM({'COALESCE(' * 30}x{', x)' * 30}) FROM v") + 60
     assert 200 // nested <= 2
 
 
-def test_a_hundred_medians_are_refused_by_the_usual_bound(tmp_path):
-    """They made a tick with one event leave later than a tick without."""
+def test_many_medians_are_refused_by_default_work_bound(tmp_path):
+    """With them, a tick with one event is published later than a tick without events."""
     made = pipeline(tmp_path, tables(live=True))
     medians = ", ".join(f"MEDIAN(x + {i}) AS m{i}" for i in range(64))
     (why,) = plan_adhoc(made.file, build_request(made, sql=f"SELECT {medians} FROM v")).refusals

@@ -1,4 +1,4 @@
-"""Where releases end: at the tick that the clock says, however far the run had come, and over crashes."""
+"""Ends of releases: at a tick that follows from the clock, not from the progress of the run or its crashes."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -28,11 +28,11 @@ from tests.support.pipelines import (
 
 MORE = {"name": "more", "sql": COUNTS, "window": "each", "epsilon": "1/4"}
 USUAL = {"name": "counts", "sql": COUNTS}
-LAST = (98 - 5) // 10  # of what ends at a start 98 seconds after the stream's
+LAST = (98 - 5) // 10  # of a release that ends at a start 98 s after the stream's start
 
 
 def until(made: Pipeline, folder: Path, second: float, at: float = 0, **settings: Any) -> None:
-    """Runs a live pipeline between two seconds; what happened before, and is not written yet, is."""
+    """Run a live pipeline between two seconds; earlier events that are not written yet are written first."""
     path = folder / "v.jsonl"
     written = len(path.read_text().splitlines()) if path.exists() else 0
     clock, stop = world(folder, as_they_happen(one_a_second(200)[written:]), at=at), Flag()
@@ -41,20 +41,20 @@ def until(made: Pipeline, folder: Path, second: float, at: float = 0, **settings
 
 
 def left(folder: Path, stopped: float) -> Pipeline:
-    """A file of which one release was taken out after the run was stopped."""
+    """Return a pipeline with one release removed from its file after the run stopped."""
     until(pipeline(folder, tables(USUAL, MORE, live=True)), folder, stopped)
     return pipeline(folder, tables(USUAL, live=True))
 
 
 def unwanted(folder: Path, stopped: float) -> Pipeline:
-    """One whose analyst's release is to end when it starts again."""
+    """Return a stopped pipeline with an ad hoc release that is to end at the next start."""
     made = pipeline(folder, tables(live=True))
     until(made, folder, stopped, adhoc_releases=(AdHocRelease(parse_adhoc_release(MORE, made.file.stream), "ana"),))
     return made
 
 
 def ended_by(way: Any, folder: Path, stopped: float, components: dict[type, type] | None = None) -> list[int]:
-    """The ticks of a release that ends at a start at 98 s."""
+    """Return the ticks of a release that ends at a start at 98 s."""
     folder.mkdir()
     made = way(folder, stopped)
     ended = ("more",) if way is unwanted else ()
@@ -65,27 +65,27 @@ def ended_by(way: Any, folder: Path, stopped: float, components: dict[type, type
 
 
 @pytest.mark.parametrize("way", [left, unwanted])
-def test_the_last_tick_is_that_of_the_clock_however_far_the_run_had_come(tmp_path: Path, way: Any) -> None:
+def test_last_tick_depends_on_clock_not_on_progress(tmp_path: Path, way: Any) -> None:
     found = [ended_by(way, tmp_path / str(stopped), stopped) for stopped in (20, 52)]
     assert found[0] == found[1]
     assert found[0][-1] == LAST
 
 
 class StoppingBuilder(SessionBuilder):
-    """A broken twin: no ended release runs on."""
+    """A broken twin: no ended release drains."""
 
     @property
     def draining_releases(self) -> DrainingReleases:
         return replace(super().draining_releases, is_source_missing=True)
 
 
-def test_a_twin_that_ends_it_where_it_was_tells_how_far_that_was(tmp_path: Path) -> None:
+def test_twin_without_draining_reveals_progress_of_run(tmp_path: Path) -> None:
     with pytest.raises(AssertionError):
         ended_by(left, tmp_path / "twin", 52, {SessionBuilder: StoppingBuilder})
 
 
 @pytest.mark.parametrize("step", ["transaction_committed", "noise_drawn"])
-def test_a_run_that_is_killed_runs_on_to_the_same_tick(tmp_path: Path, step: str) -> None:
+def test_killed_run_drains_release_to_same_tick(tmp_path: Path, step: str) -> None:
     made = left(tmp_path, 52)
     assert forked(lambda: until(made, tmp_path, 130, at=98, step=killed_at(step))) == -9
     assert made.ledger().releases["more"].end_tick == LAST
@@ -94,7 +94,7 @@ def test_a_run_that_is_killed_runs_on_to_the_same_tick(tmp_path: Path, step: str
     assert published(made, "more") == [[5.0, 5.0]] * LAST
 
 
-def test_what_has_ended_and_is_over_is_not_remembered(tmp_path: Path) -> None:
+def test_state_of_drained_release_is_removed(tmp_path: Path) -> None:
     made = left(tmp_path, 52)
     until(made, tmp_path, 130, at=98)
     store = Store.open_writer(made.file.folder, load_pipeline_key(made.file), create=False)
@@ -104,7 +104,7 @@ def test_what_has_ended_and_is_over_is_not_remembered(tmp_path: Path) -> None:
         store.close()
 
 
-def test_what_begins_when_others_end_begins_after_them(tmp_path: Path) -> None:
+def test_new_release_begins_after_last_tick_of_ended_one(tmp_path: Path) -> None:
     whole = USUAL | {"epsilon": 1}
     until(pipeline(tmp_path, tables(whole, live=True)), tmp_path, 20)
     made = pipeline(tmp_path, tables(whole | {"name": "next"}, live=True))
@@ -114,7 +114,7 @@ def test_what_begins_when_others_end_begins_after_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("stopped", [3, 6])
-def test_over_a_finished_file_it_has_all_ticks_however_far_the_run_had_come(tmp_path: Path, stopped: int) -> None:
+def test_ended_release_gets_all_ticks_of_finished_file(tmp_path: Path, stopped: int) -> None:
     write(tmp_path, one_a_second())
     stop = Flag()
 
@@ -129,7 +129,7 @@ def test_over_a_finished_file_it_has_all_ticks_however_far_the_run_had_come(tmp_
     assert published(made, "more") == published(made) == [[5.0, 5.0]] * 10
 
 
-def test_once_the_source_is_another_it_runs_on_no_more(tmp_path: Path) -> None:
+def test_ended_release_stops_when_source_changes(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     stop = Flag()
     wide = {"budget": {"epsilon": 2}}
@@ -142,7 +142,7 @@ def test_once_the_source_is_another_it_runs_on_no_more(tmp_path: Path) -> None:
     assert (ticks_of(one, "more")[-1], ticks_of(one, "counts@2")[-1]) == (3, 10)
 
 
-def test_without_the_table_that_it_reads_it_ends_where_it_is(tmp_path: Path) -> None:
+def test_ended_release_stops_without_its_lookup_table(tmp_path: Path) -> None:
     (tmp_path / "sites.csv").write_text("g,floor\na,1st\nb,2nd\n")
     sql = "SELECT sites.floor, COUNT(*) FROM v JOIN sites ON v.g = sites.g GROUP BY sites.floor"
     both = tables(USUAL, MORE | {"sql": sql}, live=True)

@@ -42,7 +42,7 @@ def live(folder: Path, *releases: dict[str, Any], **stream: Any) -> Any:
 
 
 def until(made: Any, folder: Path, second: float, at: float = 0, **settings: Any) -> None:
-    """Runs a live pipeline between two seconds."""
+    """Run a live pipeline between two seconds."""
     clock, stop = world(folder, at=at), Flag()
     clock.acts[second] = stop.set
     run(made, clock=clock, stop=stop, **settings)
@@ -52,7 +52,7 @@ def acts(made: Any) -> list[tuple[str, Any]]:
     return [(act.kind, act.body) for act in made.ledger().ledger_entries]
 
 
-def test_a_release_that_is_requested_for_is_charged_to_who_requested_and_runs(tmp_path):
+def test_ad_hoc_release_runs_and_is_charged_to_requester(tmp_path):
     made = finished(tmp_path)
     run(made, adhoc_releases=(build_request(made, title="Asked", description="for a while"),))
     assert published(made, "asked") == published(made) == [[5.0, 5.0]] * 10
@@ -62,14 +62,14 @@ def test_a_release_that_is_requested_for_is_charged_to_who_requested_and_runs(tm
     assert made.ledger().ledger.remaining_loss() == Pure("1/4")
 
 
-def test_over_a_finished_file_it_has_all_ticks_whenever_it_is_requested_for(tmp_path):
+def test_late_ad_hoc_release_gets_all_ticks_of_finished_file(tmp_path):
     made = finished(tmp_path)
     run(made)
     run(made, adhoc_releases=(build_request(made),))
     assert published(made, "asked") == [[5.0, 5.0]] * 10
 
 
-def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_observed(tmp_path):
+def test_ad_hoc_release_on_live_stream_begins_at_unobserved_tick(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 17)
     until(made, tmp_path, 80, at=17, adhoc_releases=(build_request(made),))
@@ -87,7 +87,7 @@ def test_over_a_live_stream_it_begins_at_the_next_tick_of_which_nothing_was_obse
         {"sql": "SELECT AVG(x) AS mean FROM v WHERE g = 'a'", "title": "T", "description": "two\nlines"},
     ],
 )
-def test_what_is_restored_is_what_was_requested_for(tmp_path, body):
+def test_restored_ad_hoc_release_equals_requested_release(tmp_path, body):
     made = finished(tmp_path)
     body = {key: value for key, value in (QUARTER | body).items() if value is not None}
     wanted = AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana")
@@ -99,7 +99,7 @@ def test_what_is_restored_is_what_was_requested_for(tmp_path, body):
     run(made)
 
 
-def test_it_goes_on_at_every_start_and_no_edit_of_the_file_ends_it(tmp_path):
+def test_ad_hoc_release_survives_restarts_and_file_edits(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 20, adhoc_releases=(build_request(made),))
     other = live(tmp_path, {"name": "other", "sql": COUNTS, "epsilon": "1/8"})
@@ -118,7 +118,7 @@ class ForgetfulBuilder(SessionBuilder):
         return file
 
 
-def test_a_start_that_does_not_restore_would_end_it(tmp_path):
+def test_twin_without_restore_ends_ad_hoc_release(tmp_path):
     """The broken twin of the test before."""
     made = live(tmp_path)
     until(made, tmp_path, 20, adhoc_releases=(build_request(made),))
@@ -126,7 +126,7 @@ def test_a_start_that_does_not_restore_would_end_it(tmp_path):
     assert [body["release"] for kind, body in acts(made) if kind == "end"] == ["asked"]
 
 
-def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
+def test_ended_ad_hoc_release_returns_its_budget(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 20, adhoc_releases=(build_request(made, epsilon=0.5),))
     until(made, tmp_path, 40, at=20, end_releases=("asked",))
@@ -145,7 +145,7 @@ def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
         ({"ask": {"name": "gone"}}, "release gone must have a name of its own, got one that is taken"),
     ],
 )
-def test_what_cannot_be_requested_for_or_ended_is_refused_without_a_trace(tmp_path, settings, words):
+def test_invalid_request_or_end_is_refused_without_ledger_entry(tmp_path, settings, words):
     made = live(tmp_path)
     until(
         made,
@@ -163,7 +163,7 @@ def test_what_cannot_be_requested_for_or_ended_is_refused_without_a_trace(tmp_pa
 
 
 @pytest.mark.parametrize("name", ["asked", "Asked"])
-def test_a_file_that_takes_the_name_of_one_that_was_requested_for_is_refused(tmp_path, name):
+def test_file_with_name_of_ad_hoc_release_is_refused(tmp_path, name):
     made = live(tmp_path)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made),))
     edited = live(tmp_path, USUAL, {"name": name, "sql": COUNTS, "epsilon": "1/4"})
@@ -173,7 +173,7 @@ def test_a_file_that_takes_the_name_of_one_that_was_requested_for_is_refused(tmp
         until(edited, tmp_path, 6, at=3)
 
 
-def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
+def test_ad_hoc_release_above_budget_is_refused_without_ledger_entry(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3)
     before = acts(made)
@@ -183,7 +183,7 @@ def test_beyond_the_budget_it_is_refused_without_a_trace(tmp_path):
     until(made, tmp_path, 20, at=3)
 
 
-def test_sql_that_cannot_be_answered_is_refused_without_a_trace(tmp_path):
+def test_unanswerable_sql_is_refused_without_ledger_entry(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3)
     before = acts(made)
@@ -192,7 +192,7 @@ def test_sql_that_cannot_be_answered_is_refused_without_a_trace(tmp_path):
     assert acts(made) == before
 
 
-def test_sql_of_a_file_is_refused_before_there_is_a_store(tmp_path):
+def test_unanswerable_sql_of_file_is_refused_before_store_exists(tmp_path):
     made = live(tmp_path, {"name": "other", "sql": "SELECT secret FROM other"})
     with pytest.raises(ValueError, match="release other"):
         until(made, tmp_path, 3)
@@ -217,7 +217,7 @@ def kill_in_commands(step: str) -> Callable[[str], None]:
 
 
 @pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
-def test_a_run_killed_while_it_charges_has_charged_everything_or_nothing(tmp_path, step):
+def test_run_killed_while_charging_has_charged_all_or_nothing(tmp_path, step):
     made = finished(tmp_path)
     run(made)
     wanted = (build_request(made),)
@@ -230,7 +230,7 @@ def test_a_run_killed_while_it_charges_has_charged_everything_or_nothing(tmp_pat
 
 
 @pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
-def test_a_live_run_killed_while_it_charges_continues_with_its_commands(tmp_path, step):
+def test_live_run_killed_while_charging_continues_with_committed_commands(tmp_path, step):
     """Both commands of a batch are committed, or none. The next run has exactly the committed releases."""
     made = live(tmp_path)
     until(made, tmp_path, 17)
@@ -246,7 +246,7 @@ def test_a_live_run_killed_while_it_charges_continues_with_its_commands(tmp_path
 
 
 @pytest.mark.parametrize("step", BEFORE_COMMIT + AFTER_COMMIT)
-def test_a_run_killed_while_it_ends_a_release_ended_it_or_not(tmp_path, step):
+def test_run_killed_while_ending_release_ends_it_or_not(tmp_path, step):
     made = live(tmp_path)
     until(made, tmp_path, 80, adhoc_releases=(build_request(made, epsilon="1/2"),))
     before = ticks_of(made, "asked")
@@ -262,7 +262,7 @@ def test_a_run_killed_while_it_ends_a_release_ended_it_or_not(tmp_path, step):
     assert made.ledger().ledger.remaining_loss(first=20) == (Pure("1/2") if is_ended else Pure.zero())
 
 
-def test_sinks_get_the_releases_of_the_file_alone(tmp_path):
+def test_sinks_get_only_releases_of_file(tmp_path):
     made = finished(tmp_path)
     run(made, adhoc_releases=(build_request(made),))
     texts = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
@@ -271,7 +271,7 @@ def test_sinks_get_the_releases_of_the_file_alone(tmp_path):
     assert len(texts) == len((tmp_path / "out.jsonl").read_text().splitlines())
 
 
-def test_a_source_that_changed_is_charged_again_to_who_requested(tmp_path):
+def test_changed_source_is_charged_again_to_requester(tmp_path):
     made = finished(tmp_path, budget={"epsilon": 3})
     run(made, adhoc_releases=(build_request(made),))
     write(tmp_path, one_a_second(90))
@@ -293,18 +293,18 @@ def test_a_source_that_changed_is_charged_again_to_who_requested(tmp_path):
         ({"delta": 1e-9}, "release.asked.delta must be left out unless the budget has a delta"),
     ],
 )
-def test_what_is_requested_for_in_json_has_the_rules_and_words_of_the_file(tmp_path, body, words):
+def test_json_request_follows_rules_of_pipeline_file(tmp_path, body, words):
     with pytest.raises(PipelineFileError, match=words):
         build_request(live(tmp_path), **body)
 
 
 @pytest.mark.parametrize("body", [[], "text", None, 7, {1: 2}])
-def test_what_is_no_table_is_refused(tmp_path, body):
+def test_request_that_is_no_table_is_refused(tmp_path, body):
     with pytest.raises(PipelineFileError, match="release must be a table"):
         parse_adhoc_release(body, live(tmp_path).file.stream)
 
 
-def test_a_plan_tells_cost_and_error_and_charges_nothing(tmp_path):
+def test_plan_shows_cost_and_error_and_charges_nothing(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 17)
     before = acts(made)
@@ -324,7 +324,7 @@ def test_a_plan_tells_cost_and_error_and_charges_nothing(tmp_path):
     assert made.ledger().releases["asked"].first == found.plan.first
 
 
-def test_a_plan_tells_why_it_would_be_refused_and_touches_no_source(tmp_path):
+def test_plan_shows_reason_of_refusal_without_reading_source(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made),))
     (tmp_path / "v.jsonl").unlink()
@@ -339,12 +339,12 @@ def test_a_plan_tells_why_it_would_be_refused_and_touches_no_source(tmp_path):
     assert unknown.remaining_budget == Pure("1/4")
 
 
-def test_a_plan_before_the_first_run_is_against_the_budget_of_the_file(tmp_path):
+def test_plan_before_first_run_uses_budget_of_file(tmp_path):
     found = plan_adhoc(live(tmp_path).file, build_request(live(tmp_path)))
     assert (found.refusals, found.remaining_budget) == ((), Pure("3/4"))
 
 
-def test_the_ledger_tells_who_requested_and_when_the_budget_comes_back(tmp_path):
+def test_ledger_shows_requester_and_return_of_budget(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 20, adhoc_releases=(build_request(made, horizon="50s"),))
     texts = ledger_log_as_json(made.ledger(), made.file)
@@ -359,8 +359,8 @@ def test_the_ledger_tells_who_requested_and_when_the_budget_comes_back(tmp_path)
     assert ledger_log_as_json(live(tmp_path / "none").ledger(), made.file)["timeline"] == []
 
 
-def test_an_requested_release_is_known_by_its_pinned_block_alone(tmp_path):
-    """Its fields are those of the canonical text, and the restoring of each is tested above."""
+def test_pinned_block_of_ad_hoc_release_has_all_fields(tmp_path):
+    """The fields are those of the canonical text; a test above restores each of them."""
     made = finished(tmp_path)
     run(made, adhoc_releases=(build_request(made),))
     ledger_log = made.ledger()

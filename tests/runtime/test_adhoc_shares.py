@@ -1,4 +1,4 @@
-"""What an analyst may spend: a share of the budget, enforced when a release is planned and when it starts."""
+"""Analyst shares of the budget, enforced when a release is planned and when it starts."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ WIDE = {"budget": {"epsilon": 2}}
 USUAL = {"name": "counts", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/100"}
 
 
-def test_a_share_is_of_the_whole_budget_and_each_analyst_has_a_ledger_of_their_own(tmp_path):
+def test_each_analyst_has_share_of_whole_budget(tmp_path):
     made = live(tmp_path, **WIDE)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.75),))
     until(made, tmp_path, 6, at=3, adhoc_releases=(build_request(made, "bob", share=HALF, name="bobs", epsilon=0.5),))
@@ -29,7 +29,7 @@ def test_a_share_is_of_the_whole_budget_and_each_analyst_has_a_ledger_of_their_o
     assert remaining_share(ledger_log, "ana", None) is None
 
 
-def test_beyond_a_share_nothing_is_charged_though_the_budget_would_allow_it(tmp_path):
+def test_charge_above_share_is_refused_despite_free_budget(tmp_path):
     made = live(tmp_path, **WIDE)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=FEW, epsilon=0.2),))
     before = acts(made)
@@ -45,7 +45,7 @@ def test_beyond_a_share_nothing_is_charged_though_the_budget_would_allow_it(tmp_
     assert acts(made) == before
 
 
-def test_a_start_that_trusts_the_plan_would_overspend_a_share(tmp_path, monkeypatch):
+def test_twin_that_trusts_plan_overspends_share(tmp_path, monkeypatch):
     """The broken twin: two requests that were planned at once are charged one after the other."""
     made = live(tmp_path, **WIDE)
     both = [build_request(made, share=HALF, name=name, epsilon=0.75) for name in ("one", "two")]
@@ -59,7 +59,7 @@ def test_a_start_that_trusts_the_plan_would_overspend_a_share(tmp_path, monkeypa
     assert remaining_share(made.ledger(), "ana", HALF) == Pure.zero()
 
 
-def test_what_an_analyst_ends_comes_back_to_their_share(tmp_path):
+def test_ended_release_returns_its_charge_to_share(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.5),))
     until(made, tmp_path, 6, at=3, end_releases=("asked",))
@@ -67,7 +67,7 @@ def test_what_an_analyst_ends_comes_back_to_their_share(tmp_path):
     until(made, tmp_path, 9, at=6, adhoc_releases=(build_request(made, share=HALF, name="next", epsilon=0.5),))
 
 
-def test_a_share_that_was_made_smaller_ends_nothing_and_allows_nothing(tmp_path):
+def test_reduced_share_ends_no_release_and_allows_none(tmp_path):
     made = live(tmp_path)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.5),))
     assert remaining_share(made.ledger(), "ana", FEW) == Pure.zero()
@@ -75,11 +75,11 @@ def test_a_share_that_was_made_smaller_ends_nothing_and_allows_nothing(tmp_path)
     assert "asked" in made.ledger().open_releases()
 
 
-def test_before_anything_was_charged_there_is_nothing_to_share(tmp_path):
+def test_remaining_share_before_first_charge_is_none(tmp_path):
     assert remaining_share(live(tmp_path).ledger(), "ana", HALF) is None
 
 
-def test_under_a_delta_half_the_budget_is_what_a_release_calls_half(tmp_path):
+def test_half_share_of_analyst_equals_half_of_release_under_delta(tmp_path):
     made = live(tmp_path, USUAL, budget={"epsilon": 1, "delta": 1e-6})
     half = {"name": "half", "sql": "SELECT COUNT(*) FROM v", "window": "each", "share": "1/2"}
     wanted = AdHocRelease(parse_adhoc_release(half, made.file.stream), "ana", HALF)
@@ -87,7 +87,7 @@ def test_under_a_delta_half_the_budget_is_what_a_release_calls_half(tmp_path):
     assert remaining_share(made.ledger(), "ana", HALF).amount == 0
 
 
-def test_a_share_of_delta_is_a_share_too(tmp_path):
+def test_share_of_analyst_also_limits_delta(tmp_path):
     columns = {"g": {"max_groups": 10}}
     budget = {"epsilon": 8, "delta": 1e-5}
     made = pipeline(tmp_path, tables(USUAL, live=True, budget=budget, columns=columns))

@@ -1,4 +1,4 @@
-"""Alerts of releases: declared in the file, and published with the numbers that they are made of."""
+"""Alerts of releases: declared in the file, and published with the numbers that they are computed from."""
 
 import csv
 import json
@@ -36,7 +36,7 @@ def made(folder: Path, alerts: Any, sql: str = COUNTS, **release: Any) -> Pipeli
 
 
 def declared(folder: Path, alerts: Any, sql: str = COUNTS, w_event: int | None = None, **release: Any) -> Pipeline:
-    """The file alone."""
+    """Return the pipeline of a file, without events."""
     requested = {"name": "counts", "sql": sql, **release} | ({} if alerts is None else {"alerts": alerts})
     unit: Any = {"w_event": w_event} if w_event else "event"
     return pipeline(folder, tables(requested, sinks=SINKS, unit=unit))
@@ -55,7 +55,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
     return found
 
 
-def test_alerts_are_those_of_the_values_that_are_published(tmp_path: Path) -> None:
+def test_alerts_follow_from_published_values(tmp_path: Path) -> None:
     noisy = made(tmp_path, [JUMP, LOW], mechanism="Pegasus")
     noisy.run(max_batch_ticks=3, noise=InsecureNoise(4))
     found = noisy.releases("counts")
@@ -81,7 +81,7 @@ def test_alerts_are_in_every_sink_as_measures(whole: Pipeline) -> None:
 
 
 def reliable_of(values: Sequence[bool], kept: Callable[[AlertMonitors, int], AlertMonitors]) -> list[bool]:
-    """What an alert over three ticks says of a measure that is reliable at some; `kept` after each tick."""
+    """Return the reliability of a three-tick alert at each tick; call `kept` on its monitors after each tick."""
     watches, found = watching(), list[bool]()
     for observed, value in enumerate(values, 1):
         fields = {"value": np.zeros((1, 2, 1)), "reliable": np.array([[[value], [False]]])}
@@ -104,7 +104,7 @@ def restarted(watches: AlertMonitors, observed: int) -> AlertMonitors:
 SOME = [True, True, True, True, False, True, True, True, True, True]
 
 
-def test_an_alert_is_reliable_where_all_numbers_of_its_window_are(tmp_path: Path) -> None:
+def test_alert_is_reliable_if_all_values_of_window_are(tmp_path: Path) -> None:
     expected = [False, False, True, True, False, False, False, True, True, True]
     assert reliable_of(SOME, lambda watches, _: watches) == expected
     assert reliable_of(SOME, restarted) == expected
@@ -120,14 +120,14 @@ def test_an_alert_is_reliable_where_all_numbers_of_its_window_are(tmp_path: Path
 
 
 @pytest.mark.parametrize(("plain", "told"), [(True, False), (False, True)])
-def test_what_goes_without_saying_is_no_change_of_a_charged_alert(tmp_path: Path, plain: bool, told: bool) -> None:
+def test_explicit_default_is_no_change_of_charged_alert(tmp_path: Path, plain: bool, told: bool) -> None:
     spelt = JUMP | {"measure": "count", "name": "count_jump"}
     run(made(tmp_path, JUMP if plain else spelt))
     plan = declared(tmp_path, spelt if told else JUMP).plan()
     assert (plan.refusals, plan.edits.continued_releases) == ((), ("counts",))
 
 
-def test_a_charged_alert_stays_and_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+def test_change_of_charged_alert_is_refused_with_remedy(tmp_path: Path) -> None:
     run(made(tmp_path, JUMP))
     for other in (JUMP | {"size": 21}, [JUMP, LOW], None):
         (refused,) = declared(tmp_path, other).plan().refusals
@@ -141,7 +141,7 @@ def test_a_size_may_be_a_fraction_in_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("window", "minded"), [("each", False), ("running", True), ("sliding 20s", True)])
-def test_a_plan_says_where_low_adds_up_what_overlaps(tmp_path: Path, window: str, minded: bool) -> None:
+def test_plan_warns_of_low_alert_with_overlapping_windows(tmp_path: Path, window: str, minded: bool) -> None:
     (said,) = made(tmp_path, LOW, window=window).plan().releases[0].alerts
     assert ("overlap and are added up as they are" in said) == minded
     (said,) = declared(tmp_path, LOW | {"window": "10s"}, window=window).plan().releases[0].alerts
@@ -149,13 +149,13 @@ def test_a_plan_says_where_low_adds_up_what_overlaps(tmp_path: Path, window: str
 
 
 class Died(Exception):  # noqa: N818 - named for what happened
-    """Where a run was broken off."""
+    """An injected failure of a run."""
 
 
-def test_a_run_that_died_goes_on_with_the_alerts_that_it_would_have_had(
+def test_failed_run_continues_with_same_alerts(
     tmp_path: Path, whole: Pipeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And a twin that forgets what it saw is found out."""
+    """A twin that forgets the state of its alerts is caught."""
     broken, observed = made(tmp_path / "broken", [DROP, JUMP]), list[str]()
 
     def dies(step: str) -> None:
@@ -187,7 +187,7 @@ def packed(of: Pipeline) -> list[bytes]:
     return [each.pack() for each in of.releases("counts")]
 
 
-def test_alerts_cost_nothing_and_a_file_without_any_is_as_it_was(tmp_path: Path) -> None:
+def test_alerts_cost_nothing_and_change_no_other_setting(tmp_path: Path) -> None:
     with_alert, without = made(tmp_path / "a", JUMP), made(tmp_path / "b", None)
     plans = [each.plan().as_json() for each in (with_alert, without)]
     assert plans[0]["ledger"] == plans[1]["ledger"]
@@ -199,7 +199,7 @@ def test_alerts_cost_nothing_and_a_file_without_any_is_as_it_was(tmp_path: Path)
     assert blocks[0] == blocks[1]
 
 
-def test_alerts_of_what_was_requested_for_come_back_with_it(tmp_path: Path) -> None:
+def test_alerts_of_ad_hoc_release_are_restored(tmp_path: Path) -> None:
     of = made(tmp_path, None)
     requested = {"name": "more", "sql": BOTH, "window": "each", "epsilon": "1/4", "alerts": {**JUMP, "measure": "s"}}
     release = parse_adhoc_release(requested, of.file.stream)
@@ -237,7 +237,7 @@ def test_alerts_of_what_was_requested_for_come_back_with_it(tmp_path: Path) -> N
         (JUMP, "SELECT COUNT(*) AS tick FROM v", "got 'tick' twice: rename one with AS"),
     ],
 )
-def test_what_is_no_alert_is_refused_in_words_of_the_file(tmp_path: Path, alerts: Any, sql: str, words: str) -> None:
+def test_invalid_alert_is_refused_with_its_rule(tmp_path: Path, alerts: Any, sql: str, words: str) -> None:
     try:
         refused = " ".join(made(tmp_path, alerts, sql).plan().refusals)
     except PipelineFileError as bad:

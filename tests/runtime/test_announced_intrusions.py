@@ -1,4 +1,4 @@
-"""Announced intrusions: on record before anything is handed over, survived as promised, refused where not."""
+"""Announced intrusions: recorded before any export, survived as promised, and refused otherwise."""
 
 import errno
 import json
@@ -54,7 +54,7 @@ def counts(folder: Path) -> Any:
 
 
 def run(made: Any, begin: float, until: float, **settings: Any) -> None:
-    """From one second to another; in the second after the first, three hundred events, one of each user."""
+    """Run between two seconds; one second after `begin`, three hundred users send one event each."""
     clock, stop = world(made.file.path.parent, at=begin), Flag()
     inbox = EphemeralInbox(max_waiting_bytes=10**6)
     sent = "\n".join(json.dumps(event(begin + 1, u=f"u{i}")) for i in range(300))
@@ -72,8 +72,8 @@ def state_of(made: Any) -> dict[str, bytes]:
         return store.state()
 
 
-def test_all_that_is_remembered_is_handed_over_and_the_manifest_says_what_it_is(tmp_path: Path) -> None:
-    made = users(tmp_path, 1, *({**each, "epsilon": 1} for each in (DENSITY, HEAVY)))  # of 400 bits many move
+def test_export_has_all_state_and_manifest_describes_it(tmp_path: Path) -> None:
+    made = users(tmp_path, 1, *({**each, "epsilon": 1} for each in (DENSITY, HEAVY)))  # many of the 400 bits change
     run(made, 0, 13)
     before = state_of(made)
     over = tmp_path / "court" / "case 7"
@@ -94,7 +94,7 @@ def test_all_that_is_remembered_is_handed_over_and_the_manifest_says_what_it_is(
     assert not over.with_name("case 7.partial").exists()
 
 
-def test_the_manifest_tells_what_is_on_disk_as_it_is_then_and_the_journal_is_empty(tmp_path: Path) -> None:
+def test_manifest_lists_files_on_disk_and_journal_is_empty(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 13)
     texts = intrude(made.file, tmp_path / "over").manifest
@@ -107,7 +107,7 @@ def test_the_manifest_tells_what_is_on_disk_as_it_is_then_and_the_journal_is_emp
     assert files.get("store.db-wal", {"bytes": 0})["bytes"] == 0
 
 
-def test_a_counter_goes_on_with_all_it_had_and_larger_errors_any_number_of_times(tmp_path: Path) -> None:
+def test_counter_continues_after_intrusions_with_larger_errors(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 13, noise=SilentNoise())
     for number in (1, 2, 3):
@@ -119,7 +119,7 @@ def test_a_counter_goes_on_with_all_it_had_and_larger_errors_any_number_of_times
     assert made.plan().intrusions.as_json() == {"total": 3, "remaining": None}
 
 
-def test_a_counter_whose_run_was_lost_begins_again_before_it_is_handed_over(tmp_path: Path) -> None:
+def test_counter_of_failed_run_restarts_from_release_before_export(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 13, noise=SilentNoise())
 
@@ -139,7 +139,7 @@ def test_a_counter_whose_run_was_lost_begins_again_before_it_is_handed_over(tmp_
     assert published(made) == [[300, 0], [600, 0]]
 
 
-def test_the_error_of_a_table_grows_as_its_claim_predicts_and_the_reserve_is_not_overdrawn(tmp_path: Path) -> None:
+def test_table_error_grows_as_claimed_until_reserve_is_exhausted(tmp_path: Path) -> None:
     made, noise = users(tmp_path, 2), InsecureNoise(1)
     claim = plan_release(made.file, made.file.releases[0]).parts[0].statistic.counter
     run(made, 0, 13, noise=noise)
@@ -159,7 +159,7 @@ def test_the_error_of_a_table_grows_as_its_claim_predicts_and_the_reserve_is_not
     assert "2 announced intrusions so far, 0 left" in str(made.plan())
 
 
-def test_a_table_that_begins_later_has_a_reserve_of_its_own(tmp_path: Path) -> None:
+def test_later_table_has_its_own_reserve(tmp_path: Path) -> None:
     run(users(tmp_path), 0, 13)
     intrude(users(tmp_path).file, tmp_path / "1")
     both = users(tmp_path, 1, DENSITY, HEAVY)
@@ -173,7 +173,7 @@ def test_a_table_that_begins_later_has_a_reserve_of_its_own(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("step", ["rows_written", "transaction_committed", "state_copied"])
-def test_killed_at_any_step_nothing_is_handed_over_that_is_not_on_record(tmp_path: Path, step: str) -> None:
+def test_intrusion_killed_at_any_step_exports_nothing_unrecorded(tmp_path: Path, step: str) -> None:
     made = users(tmp_path, 2)
     run(made, 0, 3)
     before = state_of(made)
@@ -188,9 +188,7 @@ def test_killed_at_any_step_nothing_is_handed_over_that_is_not_on_record(tmp_pat
     assert intrude(made.file, tmp_path / "again").number == 1 + recorded
 
 
-def test_a_hand_over_that_does_not_wait_for_the_commit_is_caught(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_exports_before_commit_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     observed = Intrusion._capture_release
 
     def hasty(self: Intrusion, run: ReleaseRun) -> ReleaseSnapshot:
@@ -209,7 +207,7 @@ def full(*given: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
-def test_a_full_disk_is_met_before_anything_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_full_disk_is_detected_before_noise_is_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = users(tmp_path)
     run(made, 0, 3)
     before = state_of(made)
@@ -220,9 +218,7 @@ def test_a_full_disk_is_met_before_anything_is_drawn(tmp_path: Path, monkeypatch
     assert not list(tmp_path.glob("over*"))
 
 
-def test_a_disk_that_fails_afterwards_leaves_the_intrusion_on_record(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_disk_failure_after_commit_leaves_intrusion_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = users(tmp_path)
     run(made, 0, 3)
     monkeypatch.setattr(handed_over, "create_file", full)
@@ -255,7 +251,7 @@ def empty(folder: Path) -> Any:
         (edited, "v.toml: stream must stay as it was at the first charge, got another tick"),
     ],
 )
-def test_what_cannot_be_intruded_upon_is_refused(tmp_path: Path, make: Callable[..., Any], told: str) -> None:
+def test_intrusion_into_unsuitable_pipeline_is_refused(tmp_path: Path, make: Callable[..., Any], told: str) -> None:
     made = make(tmp_path)
     with pytest.raises(IntrusionError) as refused:
         intrude(made.file, tmp_path / "over")
@@ -263,7 +259,7 @@ def test_what_cannot_be_intruded_upon_is_refused(tmp_path: Path, make: Callable[
     assert not (tmp_path / "over").exists()
 
 
-def test_while_a_run_goes_on_the_refusal_says_what_to_do(tmp_path: Path) -> None:
+def test_intrusion_into_running_pipeline_is_refused_with_remedy(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 3)
     rule = f"process {os.getpid()} is using: stop that run or server"
@@ -271,7 +267,7 @@ def test_while_a_run_goes_on_the_refusal_says_what_to_do(tmp_path: Path) -> None
         intrude(made.file, tmp_path / "over")
 
 
-def test_a_folder_that_exists_or_is_the_store_s_and_another_key_are_refused(tmp_path: Path) -> None:
+def test_existing_folder_store_folder_and_wrong_key_are_refused(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 3)
     with pytest.raises(StoreError, match="export must go to a new folder"):
@@ -287,7 +283,7 @@ def test_a_folder_that_exists_or_is_the_store_s_and_another_key_are_refused(tmp_
     assert acts(made) == []
 
 
-def test_a_link_to_nowhere_in_the_place_of_its_parent_is_no_full_disk(tmp_path: Path) -> None:
+def test_dangling_link_as_parent_folder_is_refused(tmp_path: Path) -> None:
     made = counts(tmp_path)
     run(made, 0, 3)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
@@ -300,13 +296,13 @@ ONE = {**USERS, "columns": {"u": {"values": ["robin"]}}, "reserved_intrusions": 
 
 
 def visits(number: int) -> list[Tally]:
-    """So many of Robin's, in tick 1, as an engine tells them."""
+    """Return the tally of `number` visits of Robin in tick 1."""
     one = np.ones(min(number, 1), np.int64)
     return [Tally(one, 0 * one, 0 * one, number * one[None])]
 
 
 def views(plan: Any, before: int, after: int) -> dict[Any, dict[int, Fraction]]:
-    """P(seen unannounced, handed over; ones of the table when it is released), by all ways of the coins."""
+    """Return P(unannounced view, export; ones of the table at its release), from all outcomes of the coins."""
 
     def happened(chance: ForkedChance) -> tuple[Any, int]:
         run = ReleaseRun.start(plan, "here", 1, chance)
@@ -326,9 +322,9 @@ def views(plan: Any, before: int, after: int) -> dict[Any, dict[int, Fraction]]:
 
 
 def worst(plan: Any, one: tuple[int, int], two: tuple[int, int]) -> Fraction | None:
-    """The largest quotient of the laws of all that is seen, the noisy ones that are published among it.
+    """Return the largest ratio of the probabilities of all that is visible, with the published noisy count.
 
-    Nothing, if something can be seen of one only.
+    Return None if something is visible for one stream only.
     """
     claim = plan.parts[0].statistic.counter
     decay = Fraction(enclose_exp_minus(1 / Fraction(claim.noise.scale), 64).high, 2**64)
@@ -353,14 +349,14 @@ STREAMS = [(0, 1), (1, 0), (2, 1)]
 
 
 @pytest.mark.parametrize("came", STREAMS, ids=str)
-def test_a_look_an_intrusion_and_what_is_published_keep_the_claim_together(plan: Any, came: tuple[int, int]) -> None:
+def test_breach_intrusion_and_release_together_satisfy_claim(plan: Any, came: tuple[int, int]) -> None:
     most = Fraction(2**64, enclose_exp_minus(Fraction(3), 64).high)
     found = worst(plan, came, (0, 0))
     assert found is not None
     assert 2 < found <= most
 
 
-def test_without_noise_before_the_hand_over_the_claim_is_broken(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_export_without_prior_noise_breaks_claim(plan: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     stirred = Density.rerandomize
 
     def after_only(self: Density, state: Any, before: int, noise: Any) -> None:

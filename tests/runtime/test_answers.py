@@ -1,4 +1,4 @@
-"""Answers of whole pipelines under silent noise: what a query says is what is published."""
+"""Answers of whole pipelines under silent noise: releases equal the results of their queries."""
 
 from fractions import Fraction
 
@@ -18,7 +18,7 @@ NAMES = [*INTERNAL, "number", "place", "cell", "tick", "line", "own", "label", "
 
 
 def build_request(folder, sql, events, columns=None, **stream):
-    """The first tick's values of one release over these events, a row for each measure."""
+    """Return the values of one release of these events at the first tick, a row for each measure."""
     declared = {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}} | (columns or {})
     write(folder, events)
     made = pipeline(folder, tables({"name": "r", "sql": sql}, columns=declared, **stream))
@@ -28,7 +28,7 @@ def build_request(folder, sql, events, columns=None, **stream):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("name", NAMES)
-def test_a_column_of_any_name_is_a_column_and_nothing_else(tmp_path, name):
+def test_column_of_any_name_is_ordinary_column(tmp_path, name):
     sql = f'SELECT g, COUNT(*), SUM(x), MEDIAN(x) FROM v WHERE "{name}" > 0 GROUP BY g'
     events = [event(1, "a", 3) | {name: 10**9}, event(2, "b", 4) | {name: 1}, event(3, "a", 5) | {name: -1}]
     values = build_request(tmp_path, sql, events, {name: {"type": "number"}})
@@ -36,14 +36,14 @@ def test_a_column_of_any_name_is_a_column_and_nothing_else(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["number", "r", "v"])
-def test_users_may_come_with_a_column_of_any_name(tmp_path, name):
+def test_user_unit_accepts_column_of_any_name(tmp_path, name):
     sql = f'SELECT COUNT(*) FROM v WHERE "{name}" > 0'
     unit = {"user": "u", "max_events_per_tick": 1, "max_ticks": 2}
     events = [event(s, u="alice") | {name: 1} for s in range(3)]
     assert build_request(tmp_path, sql, events, {name: {"type": "number"}}, unit=unit) == [[1]]
 
 
-def test_names_of_our_own_are_refused(tmp_path):
+def test_reserved_column_name_is_refused(tmp_path):
     with pytest.raises(PipelineFileError, match=r"without control characters, double quotes or a \$ in front"):
         pipeline(tmp_path, tables(columns={"$tick": {"type": "number"}}))
 
@@ -83,7 +83,7 @@ def test_cells_of_sql_are_those_of_an_axis():
         assert [cell for (cell,) in found] == axis.encode(np.array(values))[0].tolist()
 
 
-def test_what_has_no_grid_of_its_own_is_added_up_finely(tmp_path):
+def test_expression_without_grid_is_summed_finely(tmp_path):
     events = [event(1, x=s % 11) for s in range(40)]
     true = sum((s % 11) * (s % 11) / 3 for s in range(40))
     found = build_request(tmp_path, "SELECT SUM(x * x / 3), AVG(x / 3) FROM v", events)
@@ -91,18 +91,18 @@ def test_what_has_no_grid_of_its_own_is_added_up_finely(tmp_path):
     assert found[1][0] == pytest.approx(sum(s % 11 for s in range(40)) / 120, abs=0.001)
 
 
-def test_a_step_is_a_power_of_two_that_leaves_enough_places():
+def test_fine_step_divides_range_into_enough_cells():
     for low, high in ((0, 1), (-3, 10**9), (Fraction(1, 3), Fraction(2, 3)), (0, Fraction(1, 10**6))):
         step = find_fine_step(Fraction(low), Fraction(high), 2**20)
         assert 2**18 < (Fraction(high) - Fraction(low)) / step <= 2**20 - 2
 
 
-def test_late_events_of_several_ticks_are_not_carried_into_one_under_a_w_event_unit(tmp_path):
+def test_late_next_tick_is_refused_under_w_event_unit(tmp_path):
     with pytest.raises(PipelineFileError, match='late must be "drop" under a w-event unit'):
         pipeline(tmp_path, tables(live=True, late="next_tick", unit={"w_event": 5}))
 
 
-def test_a_bad_record_in_parquet_of_any_name_ends_no_run(tmp_path):
+def test_bad_record_in_parquet_source_ends_no_run(tmp_path):
     duckdb.connect().execute(
         f"COPY (SELECT * FROM (VALUES ({START + 1}, 'a', 1), (NULL, 'a', 1)) AS t(ts, g, x)) "
         f"TO '{tmp_path / 'v.pq'}' (FORMAT parquet)"
@@ -113,7 +113,7 @@ def test_a_bad_record_in_parquet_of_any_name_ends_no_run(tmp_path):
     assert made.quarantine() == ()
 
 
-def test_bad_records_of_a_finished_file_are_looked_for_only_when_requested(tmp_path):
+def test_bad_records_of_batch_file_are_found_on_request_only(tmp_path):
     write(tmp_path, one_a_second(20))
     with (tmp_path / "v.jsonl").open("a") as file:
         file.write('nonsense\n{"g": "a"}\n')

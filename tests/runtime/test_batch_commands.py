@@ -1,4 +1,4 @@
-"""Over a finished source: however many commands arrive, the releases of the run advance."""
+"""Commands on a finished source: the releases of the run advance, with any number of commands."""
 
 from pathlib import Path
 from threading import Event as Flag
@@ -40,21 +40,19 @@ def run_under_load(folder: Path, batches: int) -> Any:
     return made
 
 
-def test_the_file_advances_with_a_command_at_every_batch(tmp_path: Path) -> None:
+def test_file_releases_advance_despite_command_at_every_batch(tmp_path: Path) -> None:
     made = run_under_load(tmp_path, 3)
     assert published(made) == [[5.0, 5.0]] * 10
     assert set(made.ledger().releases) == {"counts", "z0", "z1", "z2"}
 
 
-def test_ad_hoc_releases_get_all_ticks_with_a_command_at_every_batch(tmp_path: Path) -> None:
+def test_ad_hoc_releases_get_all_ticks_despite_repeated_commands(tmp_path: Path) -> None:
     made = run_under_load(tmp_path, 8)
     assert all(published(made, f"z{number}") == [[5.0, 5.0]] * 10 for number in range(4))
     run(made)
     assert all(published(made, f"z{number}") == [[5.0, 5.0]] * 10 for number in range(8))
 
 
-def test_a_twin_that_begins_with_what_is_behind_starves_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_serves_oldest_release_first_starves_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(finished_run, "order_cohorts", lambda session: finished_run.group_cohorts(session.runs))
     assert ticks_of(run_under_load(tmp_path, 8)) == [1, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""A live run whose clock is far ahead: it says how far it is, and stops after a commit, not after all."""
+"""A live run that is far behind its clock reports its progress and can stop after each commit."""
 
 from concurrent.futures import Future
 from pathlib import Path
@@ -21,7 +21,7 @@ HOUR = {"live": True, "end": "2026-01-05T01:00:00Z"}
 MINUTES = HOUR | {"end": "2026-01-05T00:02:30Z"}
 
 
-def test_a_stop_is_heeded_after_each_commit(tmp_path: Path) -> None:
+def test_run_can_stop_after_each_commit(tmp_path: Path) -> None:
     made, stop = pipeline(tmp_path, tables(**HOUR)), Flag()
 
     def seen(progress: Progress) -> None:
@@ -35,7 +35,7 @@ def test_a_stop_is_heeded_after_each_commit(tmp_path: Path) -> None:
         assert reader.tick == 8
 
 
-def test_how_far_it_is_is_reported_from_the_start_and_nothing_where_one_commit_is_enough(tmp_path: Path) -> None:
+def test_catch_up_tick_is_reported_until_one_commit_is_enough(tmp_path: Path) -> None:
     made, texts = pipeline(tmp_path, tables(**MINUTES)), list[Progress]()
     clock = world(tmp_path, {})
     clock.sleep(125 * 10**6)
@@ -45,7 +45,7 @@ def test_how_far_it_is_is_reported_from_the_start_and_nothing_where_one_commit_i
     assert {due for _, due in found[4:]} == {None}
 
 
-def test_that_a_run_is_behind_is_reported_before_it_is_open_and_before_anything_is_read(tmp_path: Path) -> None:
+def test_catch_up_is_reported_before_session_opens_and_reads(tmp_path: Path) -> None:
     """The time of the reply would reveal how long the records took to read."""
     made, texts = pipeline(tmp_path, tables(**MINUTES)), list[str]()
     clock = world(tmp_path, {1: [{"ts": START + 1}]})
@@ -60,9 +60,7 @@ def test_that_a_run_is_behind_is_reported_before_it_is_open_and_before_anything_
     assert after.index("due 12") < after.index("block_read")
 
 
-def test_a_run_whose_stream_begins_later_sleeps_and_applies_commands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_before_stream_start_sleeps_and_applies_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, clock, stop = pipeline(tmp_path, tables(**HOUR)), world(tmp_path, {}), Flag()
     looks, looked = iter(range(1000)), clock.now
     monkeypatch.setattr(clock, "now", lambda: looked() - 60 * 10**6 + 0 * next(looks))
@@ -76,7 +74,7 @@ def test_a_run_whose_stream_begins_later_sleeps_and_applies_commands(
     assert set(made.ledger().releases) == {"counts", "asked"}
 
 
-def test_the_interval_of_ticks_in_which_nothing_changed_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interval_of_unchanged_ticks_is_computed_once(monkeypatch: pytest.MonkeyPatch) -> None:
     claim = HadamardResponse(Pure(1), items=("a", "b"))
     found, calls = claim.build_collector().estimate(("a", "b")), list[float]()
     ends = estimates.Frequencies._ends

@@ -1,4 +1,4 @@
-"""Clocks: ticks close by a wall clock that is watched by a steady one, and by nothing that an event says."""
+"""Clocks: ticks close by a wall clock that a steady clock checks, and never by event times."""
 
 from pathlib import Path
 from threading import Event as Flag
@@ -36,14 +36,14 @@ def test_a_clock_may_drift_by_a_tick_and_no_further() -> None:
             watched.now()
 
 
-def test_time_that_passes_on_both_hands_is_no_jump() -> None:
+def test_time_that_passes_on_both_clocks_is_no_jump() -> None:
     clock = ManualClock(START)
     watched = CheckedClock(clock, TICK)
     clock.sleep(1000 * TICK)
     assert watched.now() == START + 1000 * TICK
 
 
-def test_a_clock_that_was_accepted_is_watched_from_there_on() -> None:
+def test_accepted_clock_is_checked_from_then_on() -> None:
     clock = ManualClock(START)
     watched = CheckedClock(clock, TICK, accepts_jumps=True)
     clock.drift = 5 * TICK
@@ -64,7 +64,7 @@ def test_the_machines_clock_has_whole_microseconds_and_sleeps() -> None:
     assert clock.now() > 1_600_000_000 * SECOND
 
 
-def test_a_run_whose_clock_jumps_closes_nothing_until_it_is_accepted(tmp_path: Path) -> None:
+def test_run_after_clock_jump_closes_nothing_until_accepted(tmp_path: Path) -> None:
     """At second 32 the wall clock is set forward by 40 s: ticks 3 to 6 would close without their events."""
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:02:00Z"))
     clock = world(tmp_path, as_they_happen(one_a_second(60)))
@@ -88,7 +88,7 @@ def test_a_clock_that_is_set_back_closes_no_tick_twice(tmp_path: Path) -> None:
 
 
 def test_a_record_from_2099_moves_nothing(tmp_path: Path) -> None:
-    """With it and without it all others are in the ticks where they were, which close when they did."""
+    """With and without it, all other records are in the same ticks, which close at the same times."""
     texts = []
     for later in ([], [event(73 * 365 * 86400)]):
         folder = tmp_path / str(len(later))

@@ -87,14 +87,14 @@ def test_twin_that_applies_ends_one_by_one_delays_ticks(tmp_path: Path) -> None:
     assert max(flood(made, OneByOneQueue, ["nothing"] * 60 + ["asked"]).values()) > 5
 
 
-def test_flood_of_ends_loses_no_event_of_a_pan_private_run(tmp_path: Path) -> None:
+def test_flood_of_ends_loses_no_event_of_pan_private_run(tmp_path: Path) -> None:
     made, inbox = counts(tmp_path), EphemeralInbox(max_waiting_bytes=10**6)
     flood(made, SlowQueue, ["nothing"] * 500, inbox)
     values = [row[0] for row in published(made)]
     assert [after - before for before, after in itertools.pairwise(values)] == [10] * (len(values) - 1)
 
 
-def test_release_begins_after_all_opened_ticks_if_the_clock_was_set_back(tmp_path: Path) -> None:
+def test_release_begins_after_opened_ticks_despite_earlier_clock(tmp_path: Path) -> None:
     made = live(tmp_path, SHORT)
     until(made, tmp_path, 100)
     clock, stop = world(tmp_path, at=15), Flag()
@@ -118,7 +118,7 @@ class RefusingRun(LiveRun):
         super()._change_measures()
 
 
-def test_release_is_charged_if_and_only_if_its_client_learns_so(tmp_path: Path) -> None:
+def test_release_is_charged_exactly_if_client_gets_success(tmp_path: Path) -> None:
     """Each release needs the whole budget that is left. The engine refuses the first."""
     made = live(tmp_path)
     until(made, tmp_path, 3)
@@ -132,7 +132,7 @@ def test_release_is_charged_if_and_only_if_its_client_learns_so(tmp_path: Path) 
     assert set(made.ledger().releases) == {"counts", "good"}
 
 
-def test_failure_to_find_finished_releases_is_that_of_the_request_alone(tmp_path: Path) -> None:
+def test_failed_search_for_finished_releases_fails_only_request(tmp_path: Path) -> None:
     made = live(tmp_path)
     clock, stop, failures = world(tmp_path), Flag(), list[Exception]()
 
@@ -148,7 +148,7 @@ def test_failure_to_find_finished_releases_is_that_of_the_request_alone(tmp_path
     assert (ticks_of(made), set(made.ledger().releases)) == ([1, 2, 3], {"counts"})
 
 
-def test_source_that_cannot_resume_fails_the_run_before_a_charge(tmp_path: Path) -> None:
+def test_source_that_cannot_resume_fails_run_before_charge(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     write_events(tmp_path / "in", [event(1)], "a.jsonl")
     made = live(tmp_path, SHORT, source="in", format="jsonl")

@@ -1,4 +1,4 @@
-"""What is counted of users is said by plans and releases, and a w-event's belief beside its budget."""
+"""Plans and releases state the bounds of counted user events, and a w-event plan its assumption."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ SAID = (
 BELIEVED = "if a person has at most one event a tick, which is not checked"
 
 
-def test_a_plan_says_which_events_of_users_count(tmp_path: Path) -> None:
+def test_plan_states_bounds_of_counted_user_events(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit=USERS)).plan()
     assert f"\n  counts    {SAID}\n" in str(plan)
     assert SAID in plan._repr_html_()
@@ -30,7 +30,7 @@ def test_a_plan_says_which_events_of_users_count(tmp_path: Path) -> None:
     assert [release["contributions"] for release in texts["releases"]] == [SAID]
 
 
-def test_a_plan_of_a_requested_release_says_which_events_count(tmp_path: Path) -> None:
+def test_plan_of_ad_hoc_release_states_bounds_of_counted_events(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(unit=USERS))
     body = {"name": "more", "sql": COUNTS, "epsilon": "1/8", "window": "each"}
     found = plan_adhoc(made.file, AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana")).plan
@@ -39,7 +39,7 @@ def test_a_plan_of_a_requested_release_says_which_events_count(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(("unit", "said"), [(USERS, SAID), ("event", "")], ids=["users", "events"])
-def test_releases_say_which_events_of_users_count(tmp_path: Path, unit: object, said: str) -> None:
+def test_releases_state_bounds_of_counted_user_events(tmp_path: Path, unit: object, said: str) -> None:
     made = pipeline(tmp_path, tables(unit=unit))
     write(tmp_path, one_a_second())
     run(made)
@@ -51,7 +51,7 @@ def test_releases_say_which_events_of_users_count(tmp_path: Path, unit: object, 
     assert (f"counts {said}" in shown) is bool(said)
 
 
-def test_a_plan_says_with_the_budget_what_a_w_event_believes(tmp_path: Path) -> None:
+def test_w_event_plan_states_assumption_with_budget(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit={"w_event": 4})).plan()
     assert f"\n  budget    epsilon 1, {BELIEVED}\n" in str(plan)
     assert BELIEVED in plan._repr_html_()

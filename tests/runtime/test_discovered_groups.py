@@ -1,4 +1,4 @@
-"""Groups that are discovered, from events to releases: by hand under silent noise, and over restarts."""
+"""Discovered groups from events to releases: checked by hand under silent noise, and after restarts."""
 
 import json
 import signal
@@ -22,9 +22,7 @@ from tests.support.pipelines import Tables, as_they_happen, event, lines, pipeli
 
 @pytest.mark.parametrize("window", ["running", "each", "sliding 30s"])
 @pytest.mark.parametrize("most", [3, 100])
-def test_without_noise_releases_are_the_counts_of_what_is_above_the_threshold(
-    tmp_path: Path, window: str, most: int
-) -> None:
+def test_releases_without_noise_are_counts_above_threshold(tmp_path: Path, window: str, most: int) -> None:
     events = chosen()
     write(tmp_path, events)
     made = pipeline(tmp_path, words(window=window, most=most))
@@ -33,7 +31,7 @@ def test_without_noise_releases_are_the_counts_of_what_is_above_the_threshold(
     assert len(told(made)[-1]) >= 3
 
 
-def test_a_live_stream_publishes_the_same(tmp_path: Path) -> None:
+def test_live_stream_publishes_same_groups(tmp_path: Path) -> None:
     events = chosen()
     made = pipeline(tmp_path, words(live=True, end="2026-01-05T00:01:40Z"))
     assert made.file.releases[0].horizon is None
@@ -41,7 +39,7 @@ def test_a_live_stream_publishes_the_same(tmp_path: Path) -> None:
     assert told(made) == by_hand(events, made)
 
 
-def test_where_drops_events_and_what_is_null_is_no_group(tmp_path: Path) -> None:
+def test_where_clause_drops_events_and_null_is_no_group(tmp_path: Path) -> None:
     events = [event(1, "tea", 1)] * 100 + [event(1, "milk", 9)] * 100 + [event(2, None, 1)] * 100  # type: ignore[arg-type]
     events += [{"ts": 1_767_571_200, "x": 1}] * 100
     write(tmp_path, events)
@@ -52,7 +50,7 @@ def test_where_drops_events_and_what_is_null_is_no_group(tmp_path: Path) -> None
     assert made.releases("words").shape.measures == ("n",)
 
 
-def test_a_long_text_is_cut_and_counted_under_what_is_left(tmp_path: Path) -> None:
+def test_long_key_is_truncated_before_it_is_counted(tmp_path: Path) -> None:
     write(tmp_path, [event(1, "ä" * 2000)] * 60 + [event(1, "ä" * 1024 + "b")] * 60)
     made = pipeline(tmp_path, words())
     run(made)
@@ -60,7 +58,7 @@ def test_a_long_text_is_cut_and_counted_under_what_is_left(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("at", [0, 3, 9])
-def test_one_event_with_a_key_of_its_own_changes_nothing_that_is_published(tmp_path: Path, at: int) -> None:
+def test_event_with_unique_key_changes_no_release(tmp_path: Path, at: int) -> None:
     series = []
     for name, more in (("without", []), ("with", [event(at * 10 + 1, "only once")])):
         (tmp_path / name).mkdir()
@@ -71,7 +69,7 @@ def test_one_event_with_a_key_of_its_own_changes_nothing_that_is_published(tmp_p
     assert series[0] == series[1]
 
 
-def test_a_twin_whose_threshold_is_too_low_publishes_it(tmp_path: Path, monkeypatch: Any) -> None:
+def test_twin_with_too_low_threshold_publishes_unique_key(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(KeySelection, "threshold", lambda self, tick: 0.5)
     write(tmp_path, [event(1, "only once")])
     made = pipeline(tmp_path, words())
@@ -79,7 +77,7 @@ def test_a_twin_whose_threshold_is_too_low_publishes_it(tmp_path: Path, monkeypa
     assert told(made)[0] == [("only once", 1.0)]
 
 
-def test_every_sink_has_the_same_rows_and_empty_ticks_have_none(tmp_path: Path) -> None:
+def test_every_sink_has_same_rows_and_none_for_empty_ticks(tmp_path: Path) -> None:
     """Ticks 1 and 2 have too few events of any word."""
     events = [event(1, "tea")] + [event(25, w) for w in ('q"uo,te', "x\ny") for _ in range(99)]
     write(tmp_path, events)
@@ -97,8 +95,8 @@ def test_every_sink_has_the_same_rows_and_empty_ticks_have_none(tmp_path: Path) 
     assert "q&quot;uo,te" in released._repr_html_()
 
 
-def test_places_of_earlier_ticks_stay_where_they_were(tmp_path: Path) -> None:
-    """However much is read: groups are in the order in which they were first published."""
+def test_groups_of_earlier_ticks_have_same_places_later(tmp_path: Path) -> None:
+    """Groups are in the order of their first publication, for any range that is read."""
     write(tmp_path, chosen())
     made = pipeline(tmp_path, words(most=100))
     run(made)
@@ -112,8 +110,8 @@ def test_places_of_earlier_ticks_stay_where_they_were(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("window", ["running", "each"])
-def test_a_run_that_was_stopped_midway_goes_on_with_the_same_series(tmp_path: Path, window: str) -> None:
-    """Stopped after some ticks, and each time with state from the store."""
+def test_stopped_run_continues_with_same_series(tmp_path: Path, window: str) -> None:
+    """The run stops after some ticks, and each time loads its state from the store."""
     series = []
     for name, steps in (("whole", [99]), ("stopped", [1, 2, 4, 99])):
         (tmp_path / name).mkdir()
@@ -141,7 +139,7 @@ def test_a_run_that_was_stopped_midway_goes_on_with_the_same_series(tmp_path: Pa
         "sink_position_saved",
     ],
 )
-def test_a_run_that_was_killed_between_ticks_publishes_each_of_them_once(tmp_path: Path, step: str) -> None:
+def test_run_killed_at_any_step_publishes_each_tick_once(tmp_path: Path, step: str) -> None:
     events = chosen()
     write(tmp_path, events)
     made = pipeline(tmp_path, words(sinks=SINKS))
@@ -162,7 +160,7 @@ def test_a_run_that_was_killed_between_ticks_publishes_each_of_them_once(tmp_pat
 
 
 def failing_twice(folder: Path, events: list[Tables]) -> Pipeline:
-    """A live run that breaks off with ticks open, and goes on from what was committed."""
+    """Run a live pipeline that fails twice with open ticks and continues from the last commit."""
     made = pipeline(folder, words(live=True, end="2026-01-05T00:01:40Z"))
     clock = world(folder, as_they_happen(events))
     armed: list[float] = []
@@ -180,13 +178,13 @@ def failing_twice(folder: Path, events: list[Tables]) -> Pipeline:
     return made
 
 
-def test_a_live_run_remembers_the_keys_of_open_ticks(tmp_path: Path) -> None:
+def test_live_run_restores_keys_of_open_ticks(tmp_path: Path) -> None:
     events = chosen()
     made = failing_twice(tmp_path, events)
     assert told(made) == by_hand(events, made)
 
 
-def test_a_twin_that_forgets_the_keys_of_open_ticks_publishes_too_little(tmp_path: Path, monkeypatch: Any) -> None:
+def test_twin_that_forgets_open_keys_publishes_too_little(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(KeySums, "restore", lambda self, arrays: None)
     events = chosen()
     made = failing_twice(tmp_path, events)
@@ -213,7 +211,7 @@ def test_a_mechanism_can_be_named(tmp_path: Path, mechanism: Any) -> None:
     assert [[g for g, _ in tick] for tick in told(made)] == [[g for g, _ in tick] for tick in by_hand(events, made)]
 
 
-def test_open_keys_are_saved_whole_and_reported_in_powers_of_two() -> None:
+def test_open_keys_are_saved_whole_with_padded_length() -> None:
     measure = Measure(None, (), key='"g"')
 
     def waiting(count: int, ticks: int = 3) -> OpenTicks:
@@ -237,8 +235,8 @@ def test_open_keys_are_saved_whole_and_reported_in_powers_of_two() -> None:
     assert sizes[0] == sizes[1] == sizes[2] == sizes[3] < sizes[4] == sizes[5]
 
 
-def test_with_noise_only_keys_of_many_are_published(tmp_path: Path) -> None:
-    """And every published number is within its bounds of the truth."""
+def test_noisy_run_publishes_only_frequent_keys(tmp_path: Path) -> None:
+    """Every published interval contains the truth."""
     events = chosen() + [event(s % 100, f"only {s}") for s in range(2000)]
     write(tmp_path, events)
     made = pipeline(tmp_path, words(most=100))

@@ -1,4 +1,4 @@
-"""What groups that are discovered cost: the chance of a key of one event, charges, plans and refusals."""
+"""The cost of discovered groups: the chance to publish a one-event key, charges, plans and refusals."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -18,10 +18,8 @@ from tests.support.pipelines import pipeline, run, write
 
 @pytest.mark.parametrize("epsilon", ["1/8", "1/4"])
 @pytest.mark.parametrize("window", ["running", "each"])
-def test_a_key_of_one_event_is_published_with_a_chance_of_at_most_the_delta_that_was_charged(
-    epsilon: str, window: str
-) -> None:
-    """The union over all ticks at which the event may be eligible, by the exact tail of each tick's noise."""
+def test_one_event_key_is_published_with_at_most_charged_delta(epsilon: str, window: str) -> None:
+    """A union bound of all ticks at which the event may be eligible, from the exact tail of each tick's noise."""
     made = words(window=window)
     made["release"][0] = {**made["release"][0], "epsilon": epsilon}
     del made["release"][0]["rho"]
@@ -60,7 +58,7 @@ def test_the_ledger_is_charged_the_loss_and_the_delta(tmp_path: Path, unit: Any)
     assert LedgerLog.read(ledger_log.ledger_entries, ledger_log.unit).ledger.spent_delta() == Fraction(DELTA)  # type: ignore[union-attr]
 
 
-def test_what_is_charged_again_takes_its_delta_again(tmp_path: Path) -> None:
+def test_recharge_charges_delta_again(tmp_path: Path) -> None:
     plan = plan_release(file := Pipeline.from_tables(words(), tmp_path / "v.toml").file, file.releases[0])
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Approx(2, "1/1000000"))
@@ -72,7 +70,7 @@ def test_what_is_charged_again_takes_its_delta_again(tmp_path: Path) -> None:
     assert ledger_log.ledger_entries[-1].body["delta"] == DELTA
 
 
-def test_deltas_beyond_the_budgets_are_refused_with_their_numbers(tmp_path: Path) -> None:
+def test_delta_above_budget_is_refused_with_both_numbers(tmp_path: Path) -> None:
     made = words()
     made["release"] = [{**made["release"][0], "name": f"w{i}", "delta": "1/1900000"} for i in range(2)]
     write(tmp_path, chosen())
@@ -82,7 +80,7 @@ def test_deltas_beyond_the_budgets_are_refused_with_their_numbers(tmp_path: Path
     assert "beside delta 5.263e-07 on top of epsilon" in refused
 
 
-def test_shares_are_of_what_deltas_leave(tmp_path: Path) -> None:
+def test_shares_are_of_budget_after_deltas(tmp_path: Path) -> None:
     made = words()
     made["release"] = [
         {"name": "words", "sql": WORDS, "share": "1/2", "delta": DELTA},
@@ -96,7 +94,7 @@ def test_shares_are_of_what_deltas_leave(tmp_path: Path) -> None:
     assert p.ledger().ledger.remaining_loss().amount == 0  # type: ignore[union-attr]
 
 
-def test_the_plan_tells_the_threshold_at_each_tick_that_it_shows(tmp_path: Path) -> None:
+def test_plan_states_threshold_of_each_tick_it_shows(tmp_path: Path) -> None:
     made = pipeline(tmp_path, words(most=1000))
     plan = made.plan()
     statistic: Any = plan_release(made.file, made.file.releases[0]).parts[0].statistic
@@ -125,7 +123,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_cannot_be_stored_is_refused_with_the_rule(case: str) -> None:
+def test_invalid_discovered_release_is_refused_with_rule(case: str) -> None:
     stream, release, rule = REFUSED[case]
     made = words(**stream)
     made["release"][0] = {k: v for k, v in (made["release"][0] | release).items() if v is not None}
@@ -144,7 +142,7 @@ def test_what_cannot_be_stored_is_refused_with_the_rule(case: str) -> None:
         ("SELECT UPPER(g), COUNT(*) FROM v GROUP BY 1", "must be the column g itself"),
     ],
 )
-def test_nothing_else_is_requested_of_groups_that_are_discovered(sql: str, rule: str) -> None:
+def test_discovered_groups_refuse_all_queries_but_one_count(sql: str, rule: str) -> None:
     file = Pipeline.from_tables(words(sql=sql), Path("v.toml")).file
     with pytest.raises(InvalidReleaseError, match=rule):
         plan_release(file, file.releases[0])

@@ -1,4 +1,4 @@
-"""A draft can be read, names all that it guessed, says that it is private, and tells nothing in refusals."""
+"""A draft is valid, lists all its guesses, says that it is private, and reveals nothing in refusals."""
 
 import csv
 import gzip
@@ -93,7 +93,7 @@ Write = Callable[[Path, Records], None]
         ("visits.log", as_lines),
     ],
 )
-def test_a_draft_declares_what_the_records_look_like(tmp_path: Path, name: str, write: Write) -> None:
+def test_draft_declares_columns_and_releases_for_records(tmp_path: Path, name: str, write: Write) -> None:
     write(tmp_path / name, VISITS)
     drafted = read(tmp_path, draft(tmp_path / name))
     assert (drafted.stream.name, drafted.stream.source) == ("visits", name)
@@ -111,7 +111,7 @@ def test_a_draft_declares_what_the_records_look_like(tmp_path: Path, name: str, 
     assert [sink.to for sink in drafted.sinks] == ["releases.jsonl"]
 
 
-def test_all_that_was_guessed_is_to_be_confirmed(tmp_path: Path) -> None:
+def test_every_guess_must_be_confirmed(tmp_path: Path) -> None:
     text = draft(source(tmp_path))
     drafted = read(tmp_path, text)
     columns = drafted.stream.columns.items()
@@ -126,16 +126,16 @@ def test_all_that_was_guessed_is_to_be_confirmed(tmp_path: Path) -> None:
 def test_a_draft_is_a_pipeline_once_it_is_confirmed(tmp_path: Path) -> None:
     drafted = tomllib.loads(draft(source(tmp_path)))
     assert parse_pipeline({**drafted, "confirm": []}, tmp_path / "drafted.toml").unconfirmed_keys == ()
-    assert parse_pipeline(drafted, tmp_path / "drafted.toml").unconfirmed_keys  # the broken twin: nobody looked
+    assert parse_pipeline(drafted, tmp_path / "drafted.toml").unconfirmed_keys  # the broken twin: not confirmed
 
 
-def test_a_person_who_could_be_the_unit_is_a_comment(tmp_path: Path) -> None:
+def test_possible_user_unit_is_comment(tmp_path: Path) -> None:
     text = draft(source(tmp_path))
     assert '# unit = { user = "patient", max_events_per_tick = 1, max_ticks = 30 }' in text
     assert tomllib.loads(text)["stream"]["unit"] == "event"
 
 
-def test_the_end_is_looked_for_at_the_end(tmp_path: Path) -> None:
+def test_end_of_stream_is_read_from_end_of_file(tmp_path: Path) -> None:
     drafted = read(tmp_path, draft(source(tmp_path), sample_lines=20))
     assert drafted.stream.ticks == 30 * 24
 
@@ -150,7 +150,7 @@ def test_a_rare_value_is_not_listed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scale", "format"), [(1, "epoch s"), (10**3, "epoch ms"), (10**6, "epoch us"), (10**9, "epoch ns")]
 )
-def test_times_may_be_numbers_in_a_column_named_so(tmp_path: Path, scale: int, format: str) -> None:
+def test_numeric_times_need_column_with_time_name(tmp_path: Path, scale: int, format: str) -> None:
     records = [{"time": (1767571200 + 60 * i) * scale, "x": i % 5} for i in range(100)]
     drafted = read(tmp_path, draft(source(tmp_path, records)))
     assert drafted.stream.time_format == format
@@ -189,25 +189,25 @@ def test_strange_names_are_quoted_in_toml_and_in_sql(tmp_path: Path, name: str) 
 
 
 @pytest.mark.parametrize("name", ['a"b', "a\nb", "", " ", "\ud800", "x" * 2000])
-def test_names_that_cannot_be_declared_are_passed_over(tmp_path: Path, name: str) -> None:
+def test_columns_with_undeclarable_names_are_skipped(tmp_path: Path, name: str) -> None:
     records = [{"ts": "2026-01-05T00:00:00Z", name: "a", "TS": "b", "region": "c"} for _ in range(20)]
     assert set(read(tmp_path, draft(source(tmp_path, records))).stream.columns) == {"region"}
 
 
 @pytest.mark.parametrize("stem", ["select", "2026", "my visits", "-", "日本", "a" * 200])
-def test_any_file_name_makes_a_name_of_a_stream(tmp_path: Path, stem: str) -> None:
+def test_any_file_name_gives_valid_stream_name(tmp_path: Path, stem: str) -> None:
     drafted = read(tmp_path, draft(source(tmp_path, name=f"{stem}.jsonl")))
     assert parse(drafted.releases[0].sql, drafted.stream, drafted.lookups).aggregates
 
 
-def test_a_draft_may_stand_in_another_folder(tmp_path: Path) -> None:
+def test_draft_in_another_folder_has_relative_source_path(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     text = draft(source(tmp_path / "data"), folder=tmp_path)
     assert read(tmp_path, text).stream.source == "data/visits.jsonl"
     assert read(tmp_path, draft(tmp_path / "data")).stream.format == "jsonl"
 
 
-def test_a_draft_inside_the_folder_that_it_reads_writes_no_file_there(tmp_path: Path) -> None:
+def test_draft_in_its_source_folder_uses_standard_output(tmp_path: Path) -> None:
     source(tmp_path)
     assert read(tmp_path, draft(tmp_path, folder=tmp_path)).sinks[0].to == "-"
 
@@ -238,7 +238,7 @@ def test_the_sink_is_not_the_source(tmp_path: Path) -> None:
         ("a", b"\x00SECRET\xff"),
     ],
 )
-def test_a_refusal_is_one_line_and_tells_nothing_of_the_records(tmp_path: Path, name: str, data: bytes) -> None:
+def test_refusal_is_one_line_and_reveals_no_record(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     text = said(lambda: draft(tmp_path / name))
     assert text.startswith(f"{name}: the source must be ")
@@ -252,7 +252,7 @@ def test_a_source_that_is_not_there_is_refused(tmp_path: Path, name: str) -> Non
     assert said(lambda: draft(tmp_path / name)).endswith(": the source must be a file that is there, got none")
 
 
-def test_bad_records_among_good_ones_are_passed_over(tmp_path: Path) -> None:
+def test_bad_records_do_not_change_draft(tmp_path: Path) -> None:
     path = tmp_path / "visits.jsonl"
     path.write_bytes(b'{"broken\n\xff\xfe\n[1]\n\n' + lines(VISITS) + b'{"ts": "202')
     path_of_good = source(tmp_path, name="good.jsonl")
@@ -260,7 +260,7 @@ def test_bad_records_among_good_ones_are_passed_over(tmp_path: Path) -> None:
     assert bad == good
 
 
-def test_what_was_sampled_is_in_no_repr(tmp_path: Path) -> None:
+def test_sampled_values_are_in_no_repr(tmp_path: Path) -> None:
     sample = load_sample(source(tmp_path), 100)
     assert "north" not in repr(sample)
     assert "north" not in repr(guess_schema(sample))
@@ -274,7 +274,7 @@ record = st.dictionaries(st.sampled_from(["a", "A", "time", "user", "b c", 'q"',
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(record, max_size=8))
-def test_any_records_make_a_draft_that_can_be_read_or_are_refused(tmp_path: Path, records: Records) -> None:
+def test_any_records_give_valid_draft_or_refusal(tmp_path: Path, records: Records) -> None:
     timed = [{"ts": "2026-01-05T00:00:00Z", **one} for one in records * 3]
     path = source(tmp_path, timed)
     if timed:

@@ -1,4 +1,4 @@
-"""Editing streams and releases between runs: each rule, what a plan says of it, and what a run then does."""
+"""Edits of streams and releases between runs: each rule, in the plan and in the next run."""
 
 import json
 from pathlib import Path
@@ -39,7 +39,7 @@ def test_after_the_first_charge_the_stream_is_fixed(ran: Path, key: str, change:
 @pytest.mark.parametrize(
     "change", [{"late": "next_tick"}, {"allowed_lateness": "6s"}, {"allowed_earliness": "30s"}], ids=str
 )
-def test_when_an_event_of_a_live_stream_is_too_late_or_too_early_is_fixed_too(tmp_path: Path, change: Tables) -> None:
+def test_lateness_rules_of_live_stream_are_fixed_after_charge(tmp_path: Path, change: Tables) -> None:
     live_until(tmp_path, tables(live=True), 30)
     texts = refusal(tmp_path, tables(live=True) | {"stream": tables(live=True)["stream"] | change})
     assert f"got another {next(iter(change))}: put it back" in texts
@@ -47,7 +47,7 @@ def test_when_an_event_of_a_live_stream_is_too_late_or_too_early_is_fixed_too(tm
     assert pipeline(tmp_path, same).plan().refusals == ()
 
 
-def test_the_same_stream_in_other_words_is_the_same(ran: Path) -> None:
+def test_same_stream_in_other_spelling_is_accepted(ran: Path) -> None:
     same = tables(tick="10000ms", start="2026-01-05T01:00:00+01:00", budget={"epsilon": "2/2"})
     assert pipeline(ran, same).plan().refusals == ()
     assert str(run(pipeline(ran, same))) == "nothing was left to publish"
@@ -87,7 +87,7 @@ def test_a_changed_release_is_refused(ran: Path, key: str, change: Tables) -> No
         {"title": "Counts", "description": "of a and b", "expected_events": 20},
     ],
 )
-def test_the_same_release_in_other_words_goes_on(ran: Path, change: Tables) -> None:
+def test_same_release_in_other_spelling_continues(ran: Path, change: Tables) -> None:
     same = {"name": "counts", "sql": COUNTS, "epsilon": "1/2", **change}
     made = tables()
     made["release"] = [{"window": "each"} | {k: v for k, v in same.items() if v is not None}]
@@ -96,21 +96,21 @@ def test_the_same_release_in_other_words_goes_on(ran: Path, change: Tables) -> N
     run(pipeline(ran, made))
 
 
-def test_over_a_finished_file_a_new_release_starts_at_the_start_and_is_charged_for_it(ran: Path) -> None:
+def test_new_release_on_finished_file_is_charged_from_first_tick(ran: Path) -> None:
     made = tables()
     made["release"].append({"name": "sums", "sql": "SELECT SUM(x) FROM v", "epsilon": "1/2"})
     edited = pipeline(ran, made)
     plan = edited.plan()
     assert "sums is new, and starts at tick 1" in str(plan)
     assert (plan.spent[0], plan.spent[1], plan.remaining[1]) == (Pure("1/2"), Pure(1), Pure.zero())
-    report = run(edited, max_batch_ticks=3)  # several commits, all of them behind what was published already
+    report = run(edited, max_batch_ticks=3)  # several commits, all before the last published tick
     assert report.ticks == {"sums": 10}
     assert (ticks_of(edited, "sums"), published(edited)) == (list(range(1, 11)), EXACT)
     assert edited.ledger().ledger.remaining_loss() == Pure.zero()
     assert str(run(edited)) == "nothing was left to publish"
 
 
-def test_a_charge_beyond_the_budget_is_refused_before_anything_is_drawn_or_written(ran: Path) -> None:
+def test_charge_above_budget_is_refused_before_any_draw_or_write(ran: Path) -> None:
     made = tables()
     made["release"].append({"name": "more", "sql": COUNTS, "epsilon": "3/4"})
     edited = pipeline(ran, made)
@@ -128,7 +128,7 @@ def test_a_charge_beyond_the_budget_is_refused_before_anything_is_drawn_or_writt
     assert (edited.ledger().ledger_entries, (ran / "out.jsonl").read_bytes()) == before
 
 
-def test_on_a_live_stream_a_new_release_starts_at_the_next_unopened_tick(tmp_path: Path) -> None:
+def test_new_release_on_live_stream_starts_at_unopened_tick(tmp_path: Path) -> None:
     """When tick 4 closed, at 45 s, there could be events of 65 s, in tick 7."""
     live_until(tmp_path, tables(live=True), 52)
     made = tables(live=True)
@@ -143,7 +143,7 @@ def test_on_a_live_stream_a_new_release_starts_at_the_next_unopened_tick(tmp_pat
     assert (entry.first, entry.last) == (first, None)
 
 
-def test_a_removed_release_ends_and_event_level_budget_returns_for_later_ticks(tmp_path: Path) -> None:
+def test_removed_release_returns_event_level_budget_for_later_ticks(tmp_path: Path) -> None:
     whole = {"name": "counts", "sql": COUNTS, "epsilon": 1}
     live_until(tmp_path, tables(whole, live=True), 52)
     made = tables({"name": "other", "sql": COUNTS, "epsilon": 1}, live=True)
@@ -179,8 +179,8 @@ def test_w_event_budget_returns_only_when_no_window_has_both(tmp_path: Path) -> 
         assert (pipeline(folder, made).plan().refusals == ()) is fits
 
 
-def test_a_release_may_be_accepted_out_before_it_published_anything(tmp_path: Path) -> None:
-    """It began later than what others had published when they ended: nothing of it counts."""
+def test_release_can_be_removed_before_its_first_tick(tmp_path: Path) -> None:
+    """The release ends before its first tick, so its charge does not count."""
     live_until(tmp_path, tables({"name": "one", "sql": COUNTS}, live=True), 52)
     live_until(tmp_path, tables({"name": "two", "sql": COUNTS}, live=True), 53, at=52)
     edited = live_until(tmp_path, tables({"name": "three", "sql": COUNTS, "epsilon": 1}, live=True), 100, at=53)
@@ -189,7 +189,7 @@ def test_a_release_may_be_accepted_out_before_it_published_anything(tmp_path: Pa
     assert [entries[name].end_tick is None for name in ("one", "two", "three")] == [False, False, True]
 
 
-def test_a_release_that_ended_cannot_come_back(folder: Path) -> None:
+def test_name_of_ended_release_cannot_be_used_again(folder: Path) -> None:
     charged(folder, tables())
     other = charged(folder, tables({"name": "other", "sql": COUNTS}))
     other["release"] += tables()["release"]
@@ -209,7 +209,7 @@ def test_a_plan_of_an_unchanged_file_has_no_changes(ran: Path) -> None:
     }
 
 
-def test_a_live_stream_that_is_over_takes_no_new_release(tmp_path: Path) -> None:
+def test_ended_live_stream_refuses_new_release(tmp_path: Path) -> None:
     ended = {"live": True, "end": "2026-01-05T00:00:30Z"}
     live_until(tmp_path, tables(**ended), 60)
     made = tables({"name": "counts", "sql": COUNTS}, {"name": "late", "sql": COUNTS}, **ended)
@@ -218,7 +218,7 @@ def test_a_live_stream_that_is_over_takes_no_new_release(tmp_path: Path) -> None
         run(pipeline(tmp_path, made), clock=world(tmp_path, at=60))
 
 
-def test_every_act_is_json(folder: Path) -> None:
+def test_every_ledger_entry_is_json(folder: Path) -> None:
     made = charged(folder, tables() | {"release": [{"name": "h", "sql": COUNTS, "share": "1/3"}]})
     for act in pipeline(folder, made).ledger().ledger_entries:
         json.dumps(dict(act.body))

@@ -1,4 +1,4 @@
-"""Editing what is around the releases between runs: sinks, the budget, the source itself, public tables."""
+"""Edits around the releases between runs: sinks, the budget, the source and public tables."""
 
 from copy import deepcopy
 from fractions import Fraction
@@ -30,7 +30,7 @@ def test_a_new_sink_gets_the_whole_history_from_the_store(ran: Path) -> None:
     assert lines(ran / "late.jsonl") == lines(ran / "out.jsonl")
 
 
-def test_a_sink_may_go_and_come_back_and_misses_nothing(ran: Path) -> None:
+def test_sink_removed_and_added_again_misses_nothing(ran: Path) -> None:
     made = tables()
     without = deepcopy(made)
     without["sink"] = []
@@ -41,7 +41,7 @@ def test_a_sink_may_go_and_come_back_and_misses_nothing(ran: Path) -> None:
     assert len(lines(ran / "out.jsonl")) == 20 + 10
 
 
-def test_a_sink_of_a_release_that_is_over_sooner_than_others_is_no_trace_of_another_store(folder: Path) -> None:
+def test_sink_of_earlier_ended_release_causes_no_rollback_error(folder: Path) -> None:
     short = {"name": "short", "sql": COUNTS, "horizon": "30s"}
     sinks = [{"to": "out.jsonl"}, {"to": "short.jsonl", "releases": ["short"]}]
     made = tables(short, {"name": "counts", "sql": COUNTS}, sinks=sinks)
@@ -50,9 +50,7 @@ def test_a_sink_of_a_release_that_is_over_sooner_than_others_is_no_trace_of_anot
     assert {line["tick"] for line in lines(folder / "short.jsonl")} == {1, 2, 3}
 
 
-def test_a_twin_whose_sinks_are_stamped_with_their_own_last_tick_takes_itself_for_another_store(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_with_own_last_tick_in_stamps_reports_rollback(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Store.trace_at
     monkeypatch.setattr(Store, "trace_at", lambda store, number: own(store, number)._replace(tick=3))
     short = {"name": "short", "sql": COUNTS, "horizon": "30s"}
@@ -62,7 +60,7 @@ def test_a_twin_whose_sinks_are_stamped_with_their_own_last_tick_takes_itself_fo
         run(pipeline(folder, made))
 
 
-def test_raising_the_budget_is_an_act_of_its_own(ran: Path) -> None:
+def test_raised_budget_needs_option_and_ledger_entry(ran: Path) -> None:
     raised = tables(
         {"name": "counts", "sql": COUNTS}, {"name": "more", "sql": COUNTS, "epsilon": "3/2"}, budget={"epsilon": 2}
     )
@@ -78,7 +76,7 @@ def test_raising_the_budget_is_an_act_of_its_own(ran: Path) -> None:
     assert published(edited, "more") == EXACT
 
 
-def test_the_budget_may_be_lowered_to_what_is_spent_and_no_further(ran: Path) -> None:
+def test_budget_can_be_lowered_to_spent_loss_only(ran: Path) -> None:
     for amount, fits in ((Fraction(1, 2), True), (Fraction(1, 4), False)):
         edited = pipeline(ran, tables(budget={"epsilon": str(amount)}))
         assert bool(edited.plan().refusals) is not fits
@@ -91,7 +89,7 @@ def test_the_budget_may_be_lowered_to_what_is_spent_and_no_further(ran: Path) ->
             assert edited.ledger().ledger_entries == before
 
 
-def test_a_budget_in_another_currency_that_charges_do_not_have_is_refused_by_plan_and_run(folder: Path) -> None:
+def test_budget_in_unsuitable_currency_is_refused_by_plan_and_run(folder: Path) -> None:
     gaussian = {"name": "counts", "sql": COUNTS, "epsilon": None, "rho": "1/8"}
     made = tables(budget={"rho": 1})
     made["release"] = [{k: v for k, v in gaussian.items() if v is not None} | {"window": "each"}]
@@ -105,7 +103,7 @@ def test_a_budget_in_another_currency_that_charges_do_not_have_is_refused_by_pla
         run(edited, change_budget=True)
 
 
-def test_a_share_is_of_the_budget_as_it_was_charged(folder: Path) -> None:
+def test_share_is_of_budget_at_its_charge(folder: Path) -> None:
     half = {"name": "half", "sql": COUNTS, "window": "each", "share": "1/2"}
     charged(folder, tables() | {"release": [half]})
     raised = tables(budget={"epsilon": 4}) | {"release": [half, {**half, "name": "new"}]}
@@ -118,9 +116,7 @@ def test_a_share_is_of_the_budget_as_it_was_charged(folder: Path) -> None:
     assert ledger.ledger.remaining_loss() == Pure("3/2")
 
 
-def test_a_twin_that_takes_a_share_of_the_new_budget_refuses_what_runs(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_recomputes_share_from_new_budget_refuses_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     half = {"name": "half", "sql": COUNTS, "window": "each", "share": "1/2"}
     charged(folder, tables() | {"release": [half]})
     monkeypatch.setattr(as_charged, "restore_charged_loss", lambda release, book: release)
@@ -128,13 +124,13 @@ def test_a_twin_that_takes_a_share_of_the_new_budget_refuses_what_runs(
         run(pipeline(folder, tables(budget={"epsilon": 4}) | {"release": [half]}), change_budget=True)
 
 
-def test_another_share_is_another_release(folder: Path) -> None:
+def test_changed_share_is_refused(folder: Path) -> None:
     half = {"name": "half", "sql": COUNTS, "window": "each", "share": "1/2"}
     charged(folder, tables() | {"release": [half]})
     assert "got another loss" in refusal(folder, tables() | {"release": [{**half, "share": "1/4"}]})
 
 
-def test_a_finished_file_that_changed_is_refused_and_again_charges_it_again(ran: Path) -> None:
+def test_changed_batch_source_is_refused_unless_recharged(ran: Path) -> None:
     made = tables()
     write(ran, one_a_second(50))
     assert "source must stay as it was charged, got a change: run --recharge-source charges it again" in refusal(
@@ -149,7 +145,7 @@ def test_a_finished_file_that_changed_is_refused_and_again_charges_it_again(ran:
     assert str(run(edited)) == "nothing was left to publish"
 
 
-def test_a_file_that_is_run_again_must_fit_the_budget_every_time(ran: Path) -> None:
+def test_every_recharge_of_source_must_fit_budget(ran: Path) -> None:
     made = tables()
     for seconds in (50, 60):
         write(ran, one_a_second(seconds))
@@ -166,7 +162,7 @@ def test_a_file_that_is_run_again_must_fit_the_budget_every_time(ran: Path) -> N
     assert [entry.end_tick for entry in raised.ledger().releases.values()] == [10, 10, None]
 
 
-def test_a_release_that_was_run_again_is_planned_as_it_goes_on(ran: Path) -> None:
+def test_recharged_release_is_planned_as_continued(ran: Path) -> None:
     write(ran, one_a_second(50))
     run(pipeline(ran, tables()), recharge_source=True)
     assert pipeline(ran, tables()).plan().edits.continued_releases == ("counts",)
@@ -181,14 +177,14 @@ def with_sites(folder: Path, rows: str) -> Tables:
     return made
 
 
-def test_a_table_that_a_release_reads_is_fixed_with_it(folder: Path) -> None:
+def test_lookup_table_of_charged_release_is_fixed(folder: Path) -> None:
     charged(folder, with_sites(folder, "a,1st\nb,2nd\n"))
     texts = refusal(folder, with_sites(folder, "a,2nd\nb,1st\n"))
     assert "lookup sites must stay as it was charged, got another table: give it a new name" in texts
     run(pipeline(folder, with_sites(folder, "a,1st\nb,2nd\n")))
 
 
-def test_a_table_that_no_release_reads_is_free(folder: Path) -> None:
+def test_lookup_table_without_release_may_change(folder: Path) -> None:
     def unread(rows: str) -> Tables:
         return with_sites(folder, rows) | {"release": tables()["release"]}
 

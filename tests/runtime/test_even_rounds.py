@@ -1,4 +1,4 @@
-"""A round in which a tick closes does the same whether something came or not: queries and commits."""
+"""A round that closes a tick runs the same queries and commits with and without events."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""What was ended and runs on: it counts until readers have seen all of it, and a curator can cut it short."""
+"""Draining releases count until readers can observe all their ticks, and a curator can force their end."""
 
 from pathlib import Path
 from threading import Event as Flag
@@ -18,11 +18,11 @@ from tests.support.pipelines import COUNTS, one_a_second, pipeline, published, r
 
 
 class DownError(RuntimeError):
-    """What no engine can do."""
+    """An injected failure of the engine."""
 
 
 def started(folder: Path, **settings: Any) -> Any:
-    """A run over a batch file with an ad hoc release, stopped after three ticks of it."""
+    """A run of a batch file with an ad hoc release, stopped after three ticks of it."""
     made, stop = made_in(folder, live=False, **settings), Flag()
     write(folder, one_a_second())
     run(made, max_batch_ticks=3, adhoc_releases=(build_request(made),), stop=stop, on_progress=lambda _: stop.set())
@@ -43,7 +43,7 @@ FAILING: dict[type, type] = {Batches: FailingBatches}
 
 
 @pytest.mark.parametrize("ended_before", [False, True])
-def test_a_store_is_rescued_from_what_the_engine_fails_with(tmp_path: Path, ended_before: bool) -> None:
+def test_forced_end_rescues_store_from_failing_release(tmp_path: Path, ended_before: bool) -> None:
     made = started(tmp_path)
     with pytest.raises(DownError):
         run(made, end_releases=("asked",) if ended_before else (), components=FAILING)
@@ -82,13 +82,13 @@ def test_a_forced_end_without_entry_draws_again(tmp_path: Path) -> None:
         run_after_forced_end(tmp_path, {SessionBuilder: ForgetfulBuilder})
 
 
-def test_releases_of_the_file_are_not_cut(tmp_path: Path) -> None:
+def test_forced_end_of_file_release_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidReleaseError, match="delete it there"):
         run(started(tmp_path), force_end_releases=("counts",))
 
 
 def more_refused(folder: Path) -> list[str]:
-    """Why one more is refused while one runs on that was ended, and two may be at work."""
+    """Return the reasons for which another release is refused while an ended one drains."""
     made, stop = started(folder, server={"adhoc_max_active": 1}), Flag()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
@@ -106,17 +106,17 @@ def more_refused(folder: Path) -> list[str]:
     return refused
 
 
-def test_what_runs_on_takes_room_until_readers_have_observed_it(tmp_path: Path) -> None:
+def test_draining_release_counts_until_readers_have_observed_it(tmp_path: Path) -> None:
     (why,) = more_refused(tmp_path)
     assert "ad hoc releases must be at most 1 at a time, got 2" in why
 
 
-def test_a_twin_that_counts_what_is_open_alone_lets_it_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_counts_only_open_releases_accepts_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedgerLog, "active_releases", lambda self, over=(): self.open_releases())
     assert more_refused(tmp_path) == []
 
 
-def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None:
+def test_total_requests_of_analyst_are_bounded_with_ended_ones(tmp_path: Path) -> None:
     made, stop = made_in(tmp_path, server={"adhoc_max_total": 1}), Flag()
     add_releases(made, [build_request(made)], clock=world(tmp_path))
     stop.set()
@@ -140,7 +140,7 @@ def flaky(failure: Exception) -> dict[type, type]:
     return {SessionBuilder: FlakyBuilder}
 
 
-def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(tmp_path: Path) -> None:
+def test_temporary_failure_of_draining_release_loses_no_tick(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
@@ -152,7 +152,7 @@ def test_what_fails_for_a_while_fails_the_start_and_loses_no_tick(tmp_path: Path
     assert notes == []
 
 
-def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_reported(tmp_path: Path) -> None:
+def test_unbuildable_draining_release_is_ended_and_curator_notified(tmp_path: Path) -> None:
     made, stop, notes = started(tmp_path), Flag(), list[str]()
     stop.set()
     run(made, end_releases=("asked",), stop=stop)
@@ -161,8 +161,8 @@ def test_what_is_refused_by_declarations_is_cut_and_the_curator_is_reported(tmp_
     assert notes == ["release asked cannot run on, so it ends where it is"]
 
 
-def test_a_table_that_was_changed_for_a_while_ends_what_ran_on_for_good(tmp_path: Path) -> None:
-    """Its memory is forgotten when it cannot run on: it must not begin anew."""
+def test_temporary_lookup_change_ends_draining_release_permanently(tmp_path: Path) -> None:
+    """The state of the release is removed when it cannot drain, so it must not start again."""
     (tmp_path / "t.csv").write_text("g,h\na,p\nb,q\n")
     sql = "SELECT h, COUNT(*) FROM v JOIN t USING (g) GROUP BY h"
     lookup = {"lookup": {"t": {"file": "t.csv", "on": "g"}}}

@@ -1,4 +1,4 @@
-"""What a pan-private run lets go of is overwritten as it is freed, whichever library had it."""
+"""A pan-private run overwrites memory as it is freed, in every library."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -19,7 +19,7 @@ PRIVATE: Tables = {"source": "http", "mode": "streaming", "pan_private": True}
 
 
 @pytest.mark.parametrize(("overwritten", "found"), [(True, set()), (False, set(BLOCKS))])
-def test_blocks_that_are_freed_are_overwritten_if_that_is_requested_for(overwritten: bool, found: set[str]) -> None:
+def test_freed_blocks_are_overwritten_on_request(overwritten: bool, found: set[str]) -> None:
     context = get_context("forkserver")
     context.set_forkserver_preload([freed_and_looked_for.__module__])
     with ProcessPoolExecutor(1, context) as process:
@@ -27,7 +27,7 @@ def test_blocks_that_are_freed_are_overwritten_if_that_is_requested_for(overwrit
 
 
 @pytest.mark.parametrize(("stream", "asked"), [(PRIVATE, True), (LIVE, False)], ids=["pan-private", "ordinary"])
-def test_a_pan_private_run_asks_for_it_and_no_other(
+def test_only_pan_private_run_requests_overwriting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: Tables, asked: bool
 ) -> None:
     calls: list[bool] = []
@@ -39,6 +39,6 @@ def test_a_pan_private_run_asks_for_it_and_no_other(
     assert calls == [True] * asked
 
 
-def test_where_the_c_library_cannot_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_support_of_c_library_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(freed.ctypes, "CDLL", lambda name: object())
     assert not freed.zero_freed_memory()

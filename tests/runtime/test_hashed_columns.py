@@ -46,7 +46,7 @@ def test_values_that_share_a_cell_are_published(tmp_path: Path, window: str, sql
     assert np.all(later == (published[0].value[0] if window == "running" else 0.0))
 
 
-def test_declared_values_are_counted_as_they_are(tmp_path: Path) -> None:
+def test_declared_values_are_counted_without_hash(tmp_path: Path) -> None:
     names = [f"u{i}" for i in range(50)]
     write(tmp_path, [event(5, u=name) for name in names])
     made = pipeline(tmp_path, tables({"name": "r", "sql": ALL, "epsilon": 1}, columns=columns(values=names)))
@@ -56,7 +56,7 @@ def test_declared_values_are_counted_as_they_are(tmp_path: Path) -> None:
 
 
 def test_a_full_table_is_published_with_a_lower_bound_only(tmp_path: Path) -> None:
-    """All of 4 cells are occupied by 400 values but once in 10^49."""
+    """400 values occupy all 4 cells, except once in 10^49."""
     write(tmp_path, [event(5, u=f"u{i}") for i in range(400)])
     release = {"name": "r", "sql": ALL, "epsilon": 50}
     stream = {"budget": {"epsilon": 50}, "columns": columns(hash_cells=4)}
@@ -127,7 +127,7 @@ def test_a_plan_without_an_expected_number_says_so(tmp_path: Path) -> None:
     assert release.errors[0].half_width == np.inf
 
 
-def test_tables_of_users_are_planned_for_as_many_as_are_expected(tmp_path: Path) -> None:
+def test_user_tables_are_planned_for_expected_number_of_users(tmp_path: Path) -> None:
     sql = "SELECT COUNT(DISTINCT u), HEAVY_FRACTION(u, 3) FROM v"
     release = {"name": "r", "sql": sql, "window": "running", "expected_events": 1000}
     stream = {"pan_private": True, "unit": {"user": "u"}, "source": "http", "mode": "streaming"}
@@ -139,7 +139,7 @@ def test_tables_of_users_are_planned_for_as_many_as_are_expected(tmp_path: Path)
         assert heavy.note == f"at {200 if users else 3333:,} users who came 3 times or once"
 
 
-def test_what_is_expected_of_a_column_is_not_pinned(tmp_path: Path) -> None:
+def test_expected_distinct_of_column_is_not_pinned(tmp_path: Path) -> None:
     write(tmp_path, [event(5, u="u1")])
     stream = {"columns": columns(hash_cells=CELLS, expected_distinct=10)}
     run(pipeline(tmp_path, tables({"name": "r", "sql": ALL}, **stream)))

@@ -1,4 +1,4 @@
-"""Whatever is in a record: one report at most, and no other is read otherwise for it."""
+"""Hostile records of reports: each is one report at most, and does not change how others are read."""
 
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from tests.support.reported_polls import (
 
 
 def hostile(made: Pipeline) -> list[Any]:
-    """What records may have in place of a report."""
+    """Return values that records may have in place of a report."""
     if not is_vector(made):
         return [claim(made).codes, -1, 3.5, "x", None, True, [], 10**30, 1e300]
     size, (good,) = claim(made).report_size, drawn(made, "a", 9)
@@ -40,7 +40,7 @@ def hostile(made: Pipeline) -> list[Any]:
 
 
 @protocols
-def test_what_no_device_can_have_sent_moves_nothing_and_stops_no_one(tmp_path: Path, column: Tables) -> None:
+def test_impossible_reports_change_no_estimate(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
     good, bad = drawn(made, "aab", 1), hostile(made)
     run(made, **sending(tmp_path, made, {2: [*bad, *good, *bad]}, 15))
@@ -49,8 +49,8 @@ def test_what_no_device_can_have_sent_moves_nothing_and_stops_no_one(tmp_path: P
 
 @pytest.mark.one_of_each
 @protocols
-def test_what_one_record_says_moves_an_estimate_by_two_reports_at_most(tmp_path: Path, column: Tables) -> None:
-    """Neighbours differ in what one record says: a report comes in another's place, or none does. Everything
+def test_one_record_moves_estimate_by_at_most_two_reports(tmp_path: Path, column: Tables) -> None:
+    """Neighbours differ in the content of one record: another report, or none, takes its place. Everything
     else that a run writes is the same."""
     made = poll(tmp_path, *POLL["release"][:3], **column)
     others, reach = drawn(made, "abc" * 5, 3), 2 * claim(made).influence + 1e-9
@@ -68,7 +68,7 @@ def test_what_one_record_says_moves_an_estimate_by_two_reports_at_most(tmp_path:
             assert np.abs(one - other).max() <= reach
 
 
-def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_codes_of_27_bits_are_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = poll(tmp_path, {"name": "now", "sql": COUNT, "window": "each"}, hashes=2**16, width=2**10)
     codes = claim(made).codes
     assert codes == 2**27
@@ -93,7 +93,7 @@ def test_codes_as_large_as_apples_come_through(tmp_path: Path, monkeypatch: pyte
     ],
     ids=["CountMeanSketch", "UnaryEncoding"],
 )
-def test_the_longest_vectors_come_through(tmp_path: Path, column: Tables) -> None:
+def test_longest_vectors_are_counted(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, {"name": "now", "sql": COUNT, "window": "each"}, **column)
     texts = drawn(made, "aab", 1)
     run(made, **sending(tmp_path, made, {2: texts}, 15))

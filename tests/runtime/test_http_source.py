@@ -1,4 +1,4 @@
-"""Runs over events that are sent: who reads them, what outlives a run, and what a disk tells of them."""
+"""Runs on sent events: their inbox outlives a run, and the disk does not reveal them."""
 
 import json
 from contextlib import closing
@@ -22,13 +22,13 @@ def lines(*events: Tables) -> bytes:
 
 
 def sending(folder: Path, made: Any, *, at: float = 0, until: float = 40) -> tuple[World, Inbox, Flag]:
-    """A world in which somebody sends, until somebody stops the run."""
+    """Return a clock, an inbox, and a stop flag that is set at second `until`."""
     clock, stop = world(folder, at=at), Flag()
     clock.acts[until] = stop.set
     return clock, build_inbox(made.file, clock.now), stop
 
 
-def test_a_run_by_itself_is_refused_and_reported_who_takes_events(tmp_path):
+def test_run_without_server_is_refused_for_sent_events(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     with pytest.raises(
         RunRefusedError, match=r"v.toml: source must be .* got events, which are sent: use streamgauge serve"
@@ -49,8 +49,8 @@ def test_events_that_are_sent_are_published_as_ticks_close(tmp_path, how):
         assert published(made, measure=1) == [[0, 0], [0, 1], [0, 1]]
 
 
-def test_an_inbox_outlives_a_run_that_is_stopped_and_loses_nothing(tmp_path):
-    """Stopped to be opened again with another release: what waits is read by the next run."""
+def test_inbox_outlives_stopped_run_and_loses_nothing(tmp_path):
+    """The next run reads the batches that still wait in the inbox."""
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=4)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
@@ -66,7 +66,7 @@ def test_an_inbox_outlives_a_run_that_is_stopped_and_loses_nothing(tmp_path):
 @pytest.mark.parametrize(
     "step", ["block_read", "commit_begun", "slot_written", "transaction_committed", "store_committed"]
 )
-def test_a_run_that_fails_at_any_step_is_gone_on_with_in_the_same_process(tmp_path, step):
+def test_run_failed_at_any_step_continues_in_same_process(tmp_path, step):
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=30)
     sent: list[Any] = []
@@ -84,8 +84,8 @@ def test_a_run_that_fails_at_any_step_is_gone_on_with_in_the_same_process(tmp_pa
     assert published(made) == [[1, 0], [0, 0]]
 
 
-def test_a_batch_that_is_sent_again_after_hours_of_silence_is_counted_once(tmp_path):
-    """Its ticks are still open, for nobody was there to close them: the clock alone forgets no key."""
+def test_batch_sent_again_after_hours_is_counted_once(tmp_path):
+    """No run has closed its ticks since then, and the clock alone forgets no key."""
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=4)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
@@ -96,7 +96,7 @@ def test_a_batch_that_is_sent_again_after_hours_of_silence_is_counted_once(tmp_p
     assert (ticket.is_duplicate, published(made)[0]) == (True, [1, 0])
 
 
-def test_a_batch_that_is_sent_again_when_its_key_is_forgotten_is_late(tmp_path):
+def test_batch_sent_again_after_key_is_forgotten_is_late(tmp_path):
     made = pipeline(tmp_path, tables(**SENT))
     clock, inbox, stop = sending(tmp_path, made, until=200)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
@@ -116,8 +116,8 @@ def test_bad_records_are_dropped_alone_and_recorded_for_the_curator(tmp_path):
     assert len(made.quarantine()) == 3
 
 
-def test_the_store_is_as_long_whatever_was_sent_and_has_no_key_in_it(tmp_path):
-    """Parts that a commit writes, and how long they are, are what a disk tells without the curator's key."""
+def test_store_reveals_neither_number_nor_keys_of_batches(tmp_path):
+    """Without the curator's key, a disk shows the parts that a commit writes, and their lengths."""
     found = []
     for number, batches in enumerate((1, 40)):
         folder = tmp_path / str(number)

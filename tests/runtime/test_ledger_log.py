@@ -1,4 +1,4 @@
-"""The book: acts that are only ever added, and the one ledger that follows from them."""
+"""The ledger log: an append-only list of entries, and the one ledger that follows from them."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -28,7 +28,7 @@ PLANS = {epsilon: plan_for(epsilon) for epsilon in ("1/4", "1/2", "1/1")}
 
 
 def same(one: LedgerLog, other: LedgerLog) -> bool:
-    """Whether two books say the same, in all that they say."""
+    """Return True if two ledger logs are equal in every part."""
     ledgers = [(str(ledger_log.ledger), ledger_log.ledger and ledger_log.ledger.entries) for ledger_log in (one, other)]
     return ledgers[0] == ledgers[1] and (one.releases, one.pins, one.ledger_entries) == (
         other.releases,
@@ -39,8 +39,8 @@ def same(one: LedgerLog, other: LedgerLog) -> bool:
 
 @given(st.data())
 @settings(max_examples=150)
-def test_the_acts_of_a_ledger_replay_to_the_same_ledger(data: st.DataObject) -> None:
-    """Whatever was charged, refused, ended and raised."""
+def test_entries_of_ledger_replay_to_same_ledger(data: st.DataObject) -> None:
+    """This holds for all sequences of charges, refusals, ends and budgets."""
     unit = UNITS[data.draw(st.sampled_from(list(UNITS)))]
     ledger_log = LedgerLog(unit)
     ledger_log.declare_budget(Pure(1))
@@ -63,7 +63,7 @@ def test_the_acts_of_a_ledger_replay_to_the_same_ledger(data: st.DataObject) -> 
         assert ledger_log.ledger.spent_loss() <= ledger_log.ledger.budget
 
 
-def test_a_ledger_is_read_with_the_unit_that_was_charged_whatever_a_file_says_now() -> None:
+def test_ledger_is_read_with_pinned_unit_not_with_current_one() -> None:
     """One event never loses to both, since one ended before the other began; a window of 9 ticks does."""
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Pure(1))
@@ -104,7 +104,7 @@ def test_units_decide_how_charges_add_up() -> None:
     assert spent == {"event": Pure("1/2"), "apart": Pure("1/2"), "together": Pure("3/4"), "user": Pure("3/4")}
 
 
-def test_a_refused_charge_leaves_no_trace_and_tells_its_numbers() -> None:
+def test_refused_charge_changes_nothing_and_reports_its_numbers() -> None:
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Pure(1))
     ledger_log.charge("one", PLANS["1/2"], 1)
@@ -116,7 +116,7 @@ def test_a_refused_charge_leaves_no_trace_and_tells_its_numbers() -> None:
     assert same(ledger_log, before)
 
 
-def test_a_refused_budget_leaves_no_trace() -> None:
+def test_refused_budget_changes_nothing() -> None:
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Pure(1))
     ledger_log.charge("one", PLANS["1/2"], 1)
@@ -137,7 +137,7 @@ def test_a_charge_needs_a_budget_and_a_tick() -> None:
 
 
 def test_ends_may_be_reported_in_any_order() -> None:
-    """A release that published less than one which ended before it: what was ingested stays ingested."""
+    """A release may have published less than one that ended before it; ingested ticks stay charged."""
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Pure(2))
     ledger_log.charge("one", PLANS["1/2"], 1)
@@ -176,7 +176,7 @@ def test_losses_survive_json_exactly(loss: object) -> None:
     assert parse_loss(loss_as_json(loss)) == loss
 
 
-def test_what_a_share_was_charged_is_written_down() -> None:
+def test_share_is_stored_with_its_charged_loss() -> None:
     made = tables(budget={"epsilon": 3}) | {"release": [{"name": "r", "sql": COUNTS, "share": "1/3"}]}
     file = Pipeline.from_tables(made, Path("v.toml")).file
     ledger_log = LedgerLog(Event())
@@ -187,7 +187,7 @@ def test_what_a_share_was_charged_is_written_down() -> None:
     assert (read.loss, read.share) == (Pure(1), Fraction(1, 3))
 
 
-def test_an_act_of_a_later_version_changes_no_ledger() -> None:
+def test_entry_of_later_version_changes_no_ledger() -> None:
     ledger_log = LedgerLog(Event())
     ledger_log.declare_budget(Pure(1))
     ledger_log.charge("one", PLANS["1/2"], 1)

@@ -1,7 +1,7 @@
-"""What an intrusion into a live server leaves in its memory: not what was there before, nor what was seen.
+"""An intrusion into a live server leaves neither earlier registers nor exported copies in its memory.
 
-As in `test_pan_private_leftovers`: noise is silent, so the registers before the intrusion, the copies that
-were handed over and the registers after it are the sums that were sent, and all of them would be found.
+As in `test_pan_private_leftovers`, noise is silent. So the registers before the intrusion, the exported copies
+and the registers after it are the sums that were sent, and a search would find all of them.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ apart = leftovers.apart  # a fixture
 
 
 def after_a_look(folder: Path) -> set[Any]:
-    """Marks in the memory of a server that refused an intrusion and held one, between two batches."""
+    """Return the marks in a server's memory after a refused and a successful intrusion between two batches."""
     runner = runner_of(folder)
     build_export_path(runner.file, "taken").mkdir(parents=True)
     with nothing_collected():
@@ -51,7 +51,7 @@ def held_on_to(patch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_of_what_was_observed_stays_in_a_server(tmp_path: Path, apart: Apart) -> None:
+def test_exported_state_does_not_stay_in_server_memory(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_look, tmp_path) == set()
     observed = [np.load(path) for path in (tmp_path / "v.intrusions" / "court").glob("*.npy")]
     assert in_octets(observed, MARKS) == MARKS, "they were in what was handed over"

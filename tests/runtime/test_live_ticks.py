@@ -1,4 +1,4 @@
-"""Live ticks: when they close, and what is in them, by hand under silent noise."""
+"""Live ticks: their closing times and contents, checked by hand under silent noise."""
 
 from contextlib import closing
 from pathlib import Path
@@ -32,14 +32,14 @@ MINUTE = {"live": True, "end": "2026-01-05T00:01:00Z"}
 
 
 def counts(folder: Path, happens: dict[float, list[Tables]], **stream: Any) -> list[list[float]]:
-    """The counts of six ticks of ten seconds, of groups a and b."""
+    """Return the counts of six ticks of ten seconds, of groups a and b."""
     made = pipeline(folder, tables(**(MINUTE | stream)))
     run(made, clock=world(folder, happens))
     return published(made)
 
 
 def stopped(made: Pipeline, clock: World, second: float, **settings: Any) -> Pipeline:
-    """Runs it up to a second."""
+    """Run a pipeline up to a second."""
     stop = Flag()
     clock.acts[second] = stop.set
     run(made, clock=clock, stop=stop, **settings)
@@ -59,7 +59,7 @@ def test_empty_ticks_are_released_like_any_other(tmp_path: Path) -> None:
     assert len(lines(tmp_path / "out.jsonl")) == 12
 
 
-def test_a_late_event_before_the_deadline_counts_where_it_belongs(tmp_path: Path) -> None:
+def test_late_event_before_deadline_counts_in_its_tick(tmp_path: Path) -> None:
     assert counts(tmp_path, {14: [event(3)], 35: [event(20)]}) == [[1, 0], [0, 0], [1, 0], *[[0, 0]] * 3]
 
 
@@ -67,18 +67,18 @@ def test_a_late_event_is_dropped(tmp_path: Path) -> None:
     assert counts(tmp_path, {17: [event(3)], 59: [event(3)]}) == [[0, 0]] * 6
 
 
-def test_or_carried_into_the_tick_that_is_open(tmp_path: Path) -> None:
+def test_late_event_is_carried_into_oldest_open_tick(tmp_path: Path) -> None:
     """At 17 s tick 2 is the oldest open one, at 59 s tick 6; an event from before the start is in no tick."""
     happens = {17: [event(3)], 59: [event(3, "b"), event(-1)]}
     assert counts(tmp_path, happens, late="next_tick") == [[0, 0], [1, 0], [0, 0], [0, 0], [0, 0], [0, 1]]
 
 
-def test_an_early_event_counts_if_it_is_no_earlier_than_was_declared(tmp_path: Path) -> None:
+def test_early_event_counts_up_to_declared_earliness(tmp_path: Path) -> None:
     """At 2 s, events of up to 20 s ahead may be in ticks up to that of 22 s, the third."""
     assert counts(tmp_path, {2: [event(29), event(30, "b")]}) == [[0, 0], [0, 0], [1, 0], *[[0, 0]] * 3]
 
 
-def test_what_was_dropped_is_counted_for_the_curator(tmp_path: Path) -> None:
+def test_dropped_events_are_counted_for_curator(tmp_path: Path) -> None:
     observed: list[Progress] = []
     made = pipeline(tmp_path, tables(**MINUTE))
     happens = {2: [event(1), event(40), event(-5), {"g": "a"}], 30: [event(3)]}
@@ -106,7 +106,7 @@ def test_a_first_run_long_after_the_start_loses_nothing(tmp_path: Path) -> None:
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_twin_that_closes_ticks_before_it_read_the_backlog_loses_it(tmp_path: Path) -> None:
+def test_twin_that_closes_ticks_before_backlog_loses_events(tmp_path: Path) -> None:
     class HurriedRun(LiveRun):
         def read_all(self) -> None:
             if self.find_due_tick() == self.closed_tick:
@@ -121,7 +121,7 @@ def follow_in_small_blocks(folder: Path) -> FollowedFile:
     return FollowedFile(folder / "v.jsonl", has_header=False, block_bytes=512)
 
 
-def test_a_backlog_of_many_blocks_is_read_before_a_tick_closes(tmp_path: Path) -> None:
+def test_backlog_of_many_blocks_is_read_before_tick_closes(tmp_path: Path) -> None:
     made, steps = pipeline(tmp_path, tables(**MINUTE)), []
     clock = world(tmp_path, {0: one_a_second(60)}, at=3600)
     with closing(follow_in_small_blocks(tmp_path)) as source:
@@ -130,7 +130,7 @@ def test_a_backlog_of_many_blocks_is_read_before_a_tick_closes(tmp_path: Path) -
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(tmp_path: Path) -> None:
+def test_stop_during_backlog_closes_no_tick_early(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(**MINUTE))
     clock, stop = world(tmp_path, {0: one_a_second(60)}, at=3600), Flag()
     read = []
@@ -149,7 +149,7 @@ def test_a_stop_in_the_middle_of_a_backlog_closes_nothing_early(tmp_path: Path) 
 
 
 def test_a_closed_tick_never_opens_again(tmp_path: Path) -> None:
-    """A run that was stopped and started anew drops what is late, though the tick closed in another run."""
+    """A restarted run drops late events, although an earlier run closed their tick."""
     made = pipeline(tmp_path, tables(**MINUTE))
     stopped(made, world(tmp_path, as_they_happen(one_a_second(20))), 22)
     before = published(made)
@@ -165,8 +165,8 @@ def test_the_end_of_the_stream_ends_the_run(tmp_path: Path) -> None:
     assert str(run(pipeline(tmp_path, tables(**MINUTE)), clock=clock)) == "nothing was left to publish"
 
 
-def test_a_run_is_over_when_all_its_releases_are(tmp_path: Path) -> None:
-    """A live stream without an end, whose releases have horizons."""
+def test_run_ends_when_all_its_releases_end(tmp_path: Path) -> None:
+    """A live stream without an end, with releases that have horizons."""
     short, long = ({"name": name, "sql": COUNTS, "horizon": span} for name, span in (("s", "20s"), ("l", "40s")))
     made = pipeline(tmp_path, tables(short, long, live=True))
     clock = world(tmp_path, as_they_happen(one_a_second(60)))
@@ -194,7 +194,7 @@ BY_TICK = [SECONDS[tick : tick + 10] for tick in range(0, 60, 10)]
 
 
 def answers(folder: Path, release: Tables, events: list[Tables] | None = None, **stream: Any) -> Pipeline:
-    """A run over a minute of one event a second."""
+    """Return the pipeline after a run of one minute with one event a second."""
     made = pipeline(folder, tables({"name": "r", **release}, **(MINUTE | stream)))
     run(made, clock=world(folder, as_they_happen(events or one_a_second(60))))
     return made
@@ -255,7 +255,7 @@ def people(seconds: int, of: int) -> list[Tables]:
 @pytest.mark.parametrize(
     ("window", "exact"), [("each", [len({s // 7 for s in tick}) for tick in BY_TICK]), ("running", [2, 3, 5, 6, 8, 9])]
 )
-def test_distinct_users_are_counted_in_each_tick_or_at_their_first(
+def test_distinct_users_are_counted_per_tick_or_at_first_appearance(
     tmp_path: Path, window: str, exact: list[int]
 ) -> None:
     columns = {**tables()["stream"]["columns"], "u": {"values": [f"u{i}" for i in range(9)]}}
@@ -264,7 +264,7 @@ def test_distinct_users_are_counted_in_each_tick_or_at_their_first(
     assert [row[0] for row in published(made, "r")] == exact
 
 
-def test_who_was_observed_is_remembered_over_a_restart(tmp_path: Path) -> None:
+def test_distinct_users_are_remembered_after_restart(tmp_path: Path) -> None:
     columns = {**tables()["stream"]["columns"], "u": {"values": [f"u{i}" for i in range(9)]}}
     release = {"name": "r", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
     made = pipeline(tmp_path, tables(release, columns=columns, **MINUTE))
@@ -280,9 +280,7 @@ USERS = {"user": "u", "max_events_per_tick": 2, "max_ticks": 3}
 
 
 @pytest.mark.parametrize("restarts", [(), (7, 13, 26, 27, 41)])
-def test_users_are_bounded_in_a_tick_and_over_the_stream_whatever_restarts(
-    tmp_path: Path, restarts: tuple[int, ...]
-) -> None:
+def test_users_are_bounded_per_tick_and_stream_despite_restarts(tmp_path: Path, restarts: tuple[int, ...]) -> None:
     """Three users have 3 or 4 events in every tick: two of each survive, in the first three ticks."""
     made = pipeline(tmp_path, tables({"name": "r", "sql": "SELECT COUNT(*) FROM v"}, unit=USERS, **MINUTE))
     happens, at = as_they_happen(one_a_second(60)), 0
@@ -293,9 +291,7 @@ def test_users_are_bounded_in_a_tick_and_over_the_stream_whatever_restarts(
     assert [row[0] for row in published(made, "r")] == [6, 6, 6, 0, 0, 0]
 
 
-def test_a_twin_that_forgets_users_over_restarts_lets_them_in_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_forgets_users_at_restart_counts_them_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamgauge.engines.duckdb.user_bounds.UserBounds.restore", lambda bounds, state: None)
     made = pipeline(tmp_path, tables({"name": "r", "sql": "SELECT COUNT(*) FROM v"}, unit=USERS, **MINUTE))
     happens = as_they_happen(one_a_second(60))

@@ -1,4 +1,4 @@
-"""Releases over columns of reports: what came is estimated, whatever died, and is charged once."""
+"""Releases of report columns: all reports are estimated despite crashes, and a column is charged once."""
 
 import json
 from collections.abc import Callable
@@ -49,7 +49,7 @@ AGES = "SELECT age, COUNT(*) FROM poll GROUP BY age"
 
 
 def state_of(made: Pipeline) -> dict[str, int]:
-    """How long each part of the state is that reports have."""
+    """Return the lengths of the state parts of reports."""
     store = Store.open_writer(made.file.folder, load_pipeline_key(made.file), create=False)
     try:
         return {name: len(part) for name, part in store.state().items() if name.startswith("run/all")}
@@ -60,10 +60,10 @@ def state_of(made: Pipeline) -> dict[str, int]:
 @pytest.mark.one_of_each
 @protocols
 @pytest.mark.parametrize("forgets", [False, True])
-def test_every_window_tells_what_a_collector_of_its_ticks_would(
+def test_every_window_equals_collector_of_its_ticks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forgets: bool, column: Tables
 ) -> None:
-    """The broken twin remembers of open ticks which reports came, and not how often."""
+    """The broken twin remembers the distinct reports of open ticks, but not their numbers."""
     if forgets:
         counted = CountedReports.from_rows
         monkeypatch.setattr(CountedReports, "from_rows", lambda rows, times: counted(rows, np.ones_like(times)))
@@ -78,7 +78,7 @@ def test_every_window_tells_what_a_collector_of_its_ticks_would(
 
 @pytest.fixture(params=[2**26, 100])
 def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In parts of how many bytes ticks are written."""
+    """Set the maximum number of bytes of a part in which ticks are written."""
     for module in (local_part_run, open_reports):
         monkeypatch.setattr(module, "MAX_PART_BYTES", request.param)
 
@@ -87,7 +87,7 @@ def _cut(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 @protocols
 @pytest.mark.usefixtures("_cut")
 @pytest.mark.parametrize(("step", "at"), [("transaction_committed", 3), ("slot_written", 13), ("noise_drawn", 13)])
-def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at: int, column: Tables) -> None:
+def test_failed_poll_continues_without_loss(tmp_path: Path, step: str, at: int, column: Tables) -> None:
     made = poll(tmp_path, **column)
     ticks = [drawn(made, "abca" * 10, seed) for seed in range(3)]
     sent = {2: ticks[0][:9], 4: ticks[0][9:], 12: ticks[1], 22: ticks[2]}
@@ -106,7 +106,7 @@ def test_a_poll_that_dies_goes_on_as_if_it_had_not(tmp_path: Path, step: str, at
 
 
 @protocols
-def test_a_restart_that_forgot_the_reports_since_its_table_would_be_observed(
+def test_twin_that_forgets_reports_since_table_is_caught(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, column: Tables
 ) -> None:
     """The broken twin of the promise of `local_part_run`."""
@@ -125,7 +125,7 @@ def test_a_restart_that_forgot_the_reports_since_its_table_would_be_observed(
 @pytest.mark.parametrize(
     ("column", "often"), [({}, (8, 30, 4)), (PROTOCOLS["vectors"], (8, 60, 4))], ids=["codes", "vectors"]
 )
-def test_a_table_is_written_once_its_reports_would_take_as_much(
+def test_table_is_written_once_reports_need_as_many_bytes(
     tmp_path: Path, column: Tables, often: tuple[int, int, int]
 ) -> None:
     made = poll(tmp_path, {"name": "all", "sql": COUNT}, **column)
@@ -144,7 +144,7 @@ def test_a_table_is_written_once_its_reports_would_take_as_much(
     assert not any(name.startswith("run/all/0/open") for name in lengths[-1])
 
 
-def test_columns_of_codes_and_of_vectors_come_in_one_record_and_are_counted_each_by_itself(tmp_path: Path) -> None:
+def test_code_and_vector_columns_of_one_record_are_counted_separately(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     column = POLL["stream"]["columns"]["emoji"]
     made["stream"]["columns"] |= {
@@ -174,7 +174,7 @@ def test_columns_of_codes_and_of_vectors_come_in_one_record_and_are_counted_each
 
 
 @protocols
-def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Path, column: Tables) -> None:
+def test_report_column_is_charged_once_and_never_refunded(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, **column)
     plan = made.plan()
     assert (plan.refusals, plan.spent[1], plan.remaining[1]) == ((), Pure(3), Pure.zero())
@@ -196,7 +196,7 @@ def test_a_column_is_charged_once_for_devices_and_never_comes_back(tmp_path: Pat
     assert (ledger.spent_loss(first=9), ledger.remaining_loss(first=9)) == (Pure(2), Pure(1))
 
 
-def test_a_report_that_is_stamped_before_the_end_is_counted_or_never_acknowledged(tmp_path: Path) -> None:
+def test_report_before_end_is_counted_or_never_acknowledged(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["release"], made["stream"]["end"] = [POLL["release"][1]], "2026-01-05T00:00:20Z"
     ending = pipeline(tmp_path, made)
@@ -215,8 +215,8 @@ def test_a_report_that_is_stamped_before_the_end_is_counted_or_never_acknowledge
         ticket.done.result(0)
 
 
-def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: Path) -> None:
-    """The stand-in lies before the start, as the server has it."""
+def test_repeated_report_is_read_as_substitute_and_committed(tmp_path: Path) -> None:
+    """The substitute lies before the start of the stream, as in the server."""
     made = poll(tmp_path, *POLL["release"][1::2])
     how = sending(tmp_path, made, {2: [1]}, 15)
     clock, inbox, tickets = how["clock"], how["source"], []
@@ -234,7 +234,7 @@ def test_what_a_stranger_sends_again_is_read_as_nothing_and_committed(tmp_path: 
 
 
 @protocols
-def test_a_release_of_reports_that_was_requested_for_costs_nothing_and_goes_on(tmp_path: Path, column: Tables) -> None:
+def test_ad_hoc_release_of_reports_costs_nothing_and_continues(tmp_path: Path, column: Tables) -> None:
     made = poll(tmp_path, *POLL["release"][::3], **column)  # all of its budget is spent
     body = {"name": "mine", "sql": COUNT, "window": "each"}
     mine = AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana", Fraction(1, 9))
@@ -254,7 +254,7 @@ def test_a_release_of_reports_that_was_requested_for_costs_nothing_and_goes_on(t
     assert entry_text(act).startswith("mine, reads column emoji, ticks ")
 
 
-def test_estimates_lie_inside_their_own_intervals_whatever_counts_can_be() -> None:
+def test_estimates_lie_inside_their_intervals_for_any_count() -> None:
     count, stddev = np.array([-30.0, -1.0, 5.0, 99.0, 130.0]), np.full(5, 4.0)
     found = stack_frequencies((Frequencies(tuple("abcde"), count, stddev, 100),))
     (low,), (high,) = found.interval(0.95)
@@ -263,7 +263,7 @@ def test_estimates_lie_inside_their_own_intervals_whatever_counts_can_be() -> No
     assert low[2] == pytest.approx(5 - 1.96 * 4, abs=0.01)
 
 
-def test_a_budget_with_a_delta_takes_reports_at_their_epsilon(tmp_path: Path) -> None:
+def test_budget_with_delta_charges_reports_at_their_epsilon(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["stream"]["budget"], made["release"] = {"epsilon": 3, "delta": 1e-6}, POLL["release"][:1]
     plan = pipeline(tmp_path, made).plan()
@@ -271,14 +271,14 @@ def test_a_budget_with_a_delta_takes_reports_at_their_epsilon(tmp_path: Path) ->
     assert plan.spent[1] == Approx(2, 1e-6)
 
 
-def test_a_budget_that_is_no_epsilon_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_report_column_under_rho_budget_is_refused_with_remedy(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["stream"]["budget"], made["release"] = {"rho": 1}, POLL["release"][:1]
     texts = str(pipeline(tmp_path, made).plan())
     assert "stream.columns (use a pure budget, { epsilon = ... }): charge must be at most" in texts
 
 
-def test_a_column_beyond_the_budget_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+def test_column_above_budget_is_refused_before_source_is_read(tmp_path: Path) -> None:
     made = poll(tmp_path, epsilon=4)
     assert "stream.columns: charge must be at most what is left of epsilon 3, got epsilon 4" in str(made.plan())
     with pytest.raises(ValueError, match="epsilon"):
@@ -286,7 +286,7 @@ def test_a_column_beyond_the_budget_is_refused_before_anything_is_read(tmp_path:
     assert made.ledger().ledger is None
 
 
-def test_an_old_copy_of_a_store_is_charged_for_what_it_draws_and_not_for_reports(tmp_path: Path) -> None:
+def test_rollback_charges_noisy_releases_but_not_reports(tmp_path: Path) -> None:
     made = poll(tmp_path, *POLL["release"][:2], {**POLL["release"][3], "epsilon": "1/4"})
     run(made, **sending(tmp_path, made, {2: [1]}, 15))
     files = {path: path.read_bytes() for path in made.file.folder.iterdir() if path.name.startswith("store")}
@@ -306,7 +306,7 @@ def test_an_old_copy_of_a_store_is_charged_for_what_it_draws_and_not_for_reports
     assert acts == [("recharge", "ages")]
 
 
-def test_a_plan_tells_what_a_user_loses_and_how_wrong_a_rare_value_is(tmp_path: Path) -> None:
+def test_plan_states_loss_per_user_and_error_of_rare_value(tmp_path: Path) -> None:
     plan = poll(tmp_path, {"name": "all", "sql": COUNT, "expected_events": 50}, hashes=1024, width=1024).plan()
     text = str(plan)
     assert "epsilon 2 a report, 60 a user who reports at most 30 times" in text
@@ -322,8 +322,8 @@ def claim_of(plan: Any) -> Any:
     return plan.file.stream.reports["emoji"].mechanism
 
 
-def test_keys_of_reports_are_remembered_for_the_newest_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So nobody can keep others out by sending many: each new key takes the place of the oldest."""
+def test_only_newest_report_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sender of many keys cannot block others, because each new key replaces the oldest one."""
     inbox = Inbox(key_ttl=10**12, max_waiting_bytes=10**6, now=lambda: 5, max_keys=3)
     for number in range(6):
         inbox.put(str(number), b"{}\n")
@@ -333,7 +333,7 @@ def test_keys_of_reports_are_remembered_for_the_newest_only(monkeypatch: pytest.
     assert fates == ["unknown"] * 3 + ["committed"] * 3
 
 
-def test_a_run_never_absorbs_reports_for_there_is_nothing_to_hide() -> None:
+def test_partial_reports_are_not_absorbed() -> None:
     absorb: Callable[..., None] = LocalPartRun.add_partial
     with pytest.raises(NotImplementedError):
         absorb(object.__new__(LocalPartRun), None)

@@ -1,4 +1,4 @@
-"""What was handed over of a history that an older copy has taken the place of: paid for, and on record."""
+"""Intrusions into a history that an older store copy has replaced are charged and recorded."""
 
 import shutil
 from collections.abc import Callable
@@ -30,9 +30,7 @@ def spent(made: Any) -> float:
 
 
 @pytest.mark.parametrize("make", [users, counts])
-def test_an_intrusion_into_the_first_open_tick_is_paid_again_by_who_rolls_it_back(
-    tmp_path: Path, make: Callable[..., Any]
-) -> None:
+def test_rollback_of_intruded_first_tick_is_charged_again(tmp_path: Path, make: Callable[..., Any]) -> None:
     made = make(tmp_path)
     run(made, 0, 3)
     paid = spent(made)
@@ -47,7 +45,7 @@ def test_an_intrusion_into_the_first_open_tick_is_paid_again_by_who_rolls_it_bac
     assert made.plan().intrusions.total == 2
 
 
-def test_intrusions_stay_on_record_however_often_the_same_copy_is_put_back(tmp_path: Path) -> None:
+def test_intrusions_stay_recorded_after_repeated_rollbacks(tmp_path: Path) -> None:
     made = users(tmp_path, 1, {**DENSITY, "epsilon": 6})
     run(made, 0, 3)
     backup(made.file.folder, tmp_path / "copy")
@@ -59,7 +57,7 @@ def test_intrusions_stay_on_record_however_often_the_same_copy_is_put_back(tmp_p
     assert made.plan().intrusions.as_json() == {"total": 3, "remaining": 1}
 
 
-def test_a_release_that_only_the_lost_history_had_is_entered_with_what_was_handed_over(tmp_path: Path) -> None:
+def test_release_of_lost_history_is_entered_with_its_intrusions(tmp_path: Path) -> None:
     made = users(tmp_path, 1, DENSITY)
     run(made, 0, 3)
     intrude(made.file, tmp_path / "one")
@@ -72,7 +70,7 @@ def test_a_release_that_only_the_lost_history_had_is_entered_with_what_was_hande
     assert made.plan().intrusions.as_json() == {"total": 1, "remaining": 1}
 
 
-def test_a_store_that_nothing_came_out_of_may_be_replaced_in_its_first_tick(tmp_path: Path) -> None:
+def test_store_without_output_may_be_replaced_in_first_tick(tmp_path: Path) -> None:
     made = users(tmp_path)
     run(made, 0, 3)
     shutil.rmtree(made.file.folder)
@@ -80,7 +78,7 @@ def test_a_store_that_nothing_came_out_of_may_be_replaced_in_its_first_tick(tmp_
     assert list_output(made, "lost_charge") == []
 
 
-def test_a_table_that_has_released_its_last_is_not_requested_how_many_it_could_survive(tmp_path: Path) -> None:
+def test_finished_table_does_not_limit_remaining_intrusions(tmp_path: Path) -> None:
     made = users(tmp_path, 1, {**DENSITY, "horizon": "10s"})
     run(made, 0, 3)
     intrude(made.file, tmp_path / "one")

@@ -1,4 +1,4 @@
-"""What no machine can keep is refused before it is charged, and the plan says so."""
+"""A release larger than the machine's memory is refused before it is charged, and the plan says so."""
 
 import pytest
 
@@ -19,7 +19,7 @@ def long_file(folder):
     return pipeline(folder, tables(LONG, live=True))
 
 
-def test_releases_that_keep_more_than_the_machine_has_are_never_charged(tmp_path, monkeypatch):
+def test_release_larger_than_machine_memory_is_never_charged(tmp_path, monkeypatch):
     set_machine_memory(monkeypatch, SMALL)
     made = long_file(tmp_path)
     with pytest.raises(RunRefusedError, match=r"at most 1\.0 MB, the memory of this machine, got 183"):
@@ -31,7 +31,7 @@ def test_releases_that_keep_more_than_the_machine_has_are_never_charged(tmp_path
     assert "memory\n  all releases keep 183" in str(plan)
 
 
-def test_a_twin_that_does_not_look_charges_them(tmp_path, monkeypatch):
+def test_twin_without_memory_check_charges_release(tmp_path, monkeypatch):
     set_machine_memory(monkeypatch, SMALL)
     monkeypatch.setattr(opening, "find_memory_refusal", lambda plans: None)
     made = pipeline(tmp_path, tables(LONG | {"window": "sliding 1000000s"}))
@@ -40,7 +40,7 @@ def test_a_twin_that_does_not_look_charges_them(tmp_path, monkeypatch):
     assert set(made.ledger().releases) == {"counts"}
 
 
-def test_what_was_charged_on_a_larger_machine_goes_on(tmp_path, monkeypatch):
+def test_release_charged_on_larger_machine_continues(tmp_path, monkeypatch):
     made = pipeline(tmp_path, tables())
     write(tmp_path, one_a_second())
     for size in (SMALL, 1):

@@ -1,4 +1,4 @@
-"""Columns that readers could not tell apart are refused before anything is charged."""
+"""Ambiguous column names are refused before anything is charged."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from tests.support.pipelines import one_a_second, pipeline, run, tables, write
         'SELECT g AS "level", x > 5 AS high, COUNT(*) FROM v GROUP BY ROLLUP ("level", high)',
     ],
 )
-def test_a_name_that_rows_have_already_is_refused_and_nothing_is_written(tmp_path, sql):
+def test_column_name_of_existing_field_is_refused_before_store_exists(tmp_path, sql):
     write(tmp_path, one_a_second())
     made = pipeline(tmp_path, tables({"name": "r", "sql": sql}))
     assert any("rename one with AS" in reason for reason in made.plan().refusals)
@@ -27,7 +27,7 @@ def test_a_name_that_rows_have_already_is_refused_and_nothing_is_written(tmp_pat
     assert not (tmp_path / "v.streamgauge").exists()
 
 
-def test_a_standard_input_that_is_closed_is_refused_before_a_charge(tmp_path):
+def test_closed_standard_input_is_refused_before_charge(tmp_path):
     made = pipeline(tmp_path, tables(source="-", mode="batch", format="jsonl"))
     with pytest.raises(RunRefusedError, match="standard input must be open"):
         run(made, standard_input=987)

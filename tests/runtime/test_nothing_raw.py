@@ -1,8 +1,8 @@
-"""Nothing raw on disk: a disk that is seized at any instant has nothing of a record.
+"""Nothing raw on disk: a disk that is seized at any instant has no content of a record.
 
-The command itself runs over marked records, with so little memory that DuckDB would spill them; it is stopped
-and killed at several instants, and all that it could have touched is searched for the marks, in clear, in
-other alphabets, as numbers, and as hashes that need no key (`marks`, `seized_runs`).
+The command runs on marked records, with so little memory that DuckDB would spill them. The tests stop and kill it
+at several instants, and search all that it could have touched for the marks: in clear, in other encodings, as
+numbers, and as hashes without a key (`marks`, `seized_runs`).
 """
 
 import base64
@@ -29,7 +29,7 @@ START = 1_767_571_200  # 2026-01-05T00:00:00Z
 MANY = 150_000
 SHORT = "--memory=60MB"
 FEW = 3000
-FEW_LINES = 10  # that a whole run publishes at least
+FEW_LINES = 10  # minimum of a complete run
 STREAM = """
 [stream]
 name = "v"
@@ -61,7 +61,7 @@ UNSEALED = (
 
 @contextmanager
 def in_memory() -> Iterator[Path]:
-    """A folder where flushing costs nothing, if the machine has such a place."""
+    """A folder in memory, if the machine has /dev/shm: flushing costs nothing there."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
         yield Path(folder)
@@ -75,7 +75,7 @@ def house() -> Iterator[House]:
 
 @pytest.fixture(scope="module")
 def large() -> Iterator[str]:
-    """A file of so many records that their words do not fit into memory."""
+    """A file with more records than fit into memory."""
     with in_memory() as folder:
         yield str(write(folder / "v.jsonl", records(START, 100, MANY)))
 
@@ -103,7 +103,7 @@ def marked(house: House, count: int, *, start: int = START, seconds: int = 100) 
 
 
 @pytest.mark.slow
-def test_of_a_finished_file_nothing_raw_is_on_the_disk_however_short_memory_is(house: House, large: str) -> None:
+def test_batch_file_leaves_nothing_raw_on_disk_with_little_memory(house: House, large: str) -> None:
     house.declare(declared(large))
     for instant in (0.1, 0.7):
         with house.started(SHORT) as run:
@@ -129,8 +129,8 @@ def test_a_twin_that_lets_the_engine_spill_is_caught(house: House, large: str) -
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("unit", [USERS, EVENTS], ids=["users", "events"])
-def test_of_a_followed_file_nothing_raw_is_on_the_disk_between_two_ticks(house: House, unit: str) -> None:
-    """Ticks of a second, of which the first are over before it begins."""
+def test_followed_file_leaves_nothing_raw_on_disk_between_ticks(house: House, unit: str) -> None:
+    """Ticks last one second, and the first of them end before the run begins."""
     start = int(time.time()) - 3
     source = marked(house, FEW, start=start, seconds=6)
     house.declare(declared(str(source), live=True, unit=unit, start=start, tick=1, ticks=7))
@@ -143,7 +143,7 @@ def test_of_a_followed_file_nothing_raw_is_on_the_disk_between_two_ticks(house: 
 
 
 def typed(house: House, unit: str, main: str = MAIN) -> dict[str, bytes]:
-    """What is there in the middle of a tick whose events came in by standard input, and will not again."""
+    """Return the files in the middle of a tick with events from standard input, which cannot be read again."""
     start = int(time.time()) - 5
     house.declare(declared("-", live=True, unit=unit, start=start, tick=3600, ticks=2))
     data = marked(house, FEW, start=start, seconds=4).read_bytes()
@@ -156,15 +156,15 @@ def typed(house: House, unit: str, main: str = MAIN) -> dict[str, bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unit", [USERS, EVENTS], ids=["users", "events"])
-def test_of_standard_input_nothing_raw_is_on_the_disk_though_open_ticks_are(house: House, unit: str) -> None:
+def test_standard_input_leaves_nothing_raw_despite_stored_open_ticks(house: House, unit: str) -> None:
     assert found(typed(house, unit)) == set()
 
 
-def test_a_twin_that_keeps_its_state_unsealed_is_caught(house: House) -> None:
+def test_twin_with_unsealed_state_is_caught(house: House) -> None:
     assert {mark for _, mark in found(typed(house, EVENTS, UNSEALED))} == {"x", "word"}
 
 
-def test_of_a_finished_input_nothing_raw_is_on_the_disk(house: House) -> None:
+def test_batch_standard_input_leaves_nothing_raw_on_disk(house: House) -> None:
     house.declare(declared("-", unit=USERS))
     source = marked(house, FEW)
     with house.started(given=subprocess.PIPE) as run, run.process.stdin as writing:
@@ -191,20 +191,20 @@ WRITTEN: dict[str, Callable[[str], bytes]] = {
 
 @pytest.mark.parametrize("way", WRITTEN)
 @pytest.mark.parametrize("column", TEXTS)
-def test_a_mark_is_found_however_it_is_written(column: str, way: str) -> None:
+def test_mark_is_found_in_every_encoding(column: str, way: str) -> None:
     data = WRITTEN[way](f"before {TEXTS[column]} after")
     assert found({"file": data, "other": b"nothing"}) == {("file", column)}
 
 
 @pytest.mark.parametrize("hashed", [hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.blake2b])
-def test_so_is_a_hash_of_it_that_needs_no_key_or_the_half_of_one(hashed: Any) -> None:
+def test_unkeyed_or_truncated_hash_of_mark_is_found(hashed: Any) -> None:
     digest = hashed(TEXTS["who"].encode())
     for data in (digest.digest()[:8], digest.hexdigest()[:16].encode(), base64.b64encode(digest.digest())):
         assert found({"file": data}) == {("file", "who")}
 
 
 @pytest.mark.parametrize(("number", "kind"), [(NUMBER, "<f8"), (NUMBER, ">f8"), (NUMBER // STEP, "<i8")])
-def test_so_is_a_number_in_a_saved_array(number: float, kind: str) -> None:
+def test_number_in_saved_array_is_found(number: float, kind: str) -> None:
     with io.BytesIO() as file:
         np.savez(file, sums=np.array([[1, 0], [number, 2]], kind))
         assert found({"file": file.getvalue()}) == {("file", "x")}

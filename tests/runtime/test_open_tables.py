@@ -1,4 +1,4 @@
-"""Open ticks as tables and rows: they come back whole, are counted, and are as long as ever on disk."""
+"""Open ticks as tables and rows: they are restored whole, predicted, and of constant size on disk."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -30,7 +30,7 @@ MEASURES: Mapping[str, Measure] = {
 
 
 def tally(measure: Measure, events: int, last: int = TICKS) -> Tally:
-    """So many events, all different as far as can be."""
+    """Return a tally of events that differ as far as possible."""
     at = np.arange(events)
     if measure.key is not None:
         return Tally(at % last + 1, at, at * 0, np.ones((1, events), np.int64), tuple(f"w{i}" for i in range(events)))
@@ -47,7 +47,7 @@ def waiting(events: int, ticks: int = TICKS, names: Any = MEASURES, **settings: 
 
 
 def added(name: str, found: Tally) -> dict[Any, Any]:
-    """By tick, place and cell, or key; codes are there or not."""
+    """Return the sums by tick, place and cell, or key; codes are only present or absent."""
     sums: dict[Any, Any] = {}
     where = found.keys or found.groups.tolist()
     for row, key in enumerate(zip(found.ticks.tolist(), where, found.cells.tolist(), strict=True)):
@@ -57,8 +57,8 @@ def added(name: str, found: Tally) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("before", [0, TICKS])
 @pytest.mark.parametrize("after", [0, TICKS])
-def test_what_was_saved_in_one_way_comes_back_in_another(before: int, after: int) -> None:
-    """Where nobody knows how many ticks are open there are rows alone."""
+def test_open_ticks_saved_as_tables_or_rows_are_restored(before: int, after: int) -> None:
+    """Without a known number of open ticks there are only rows."""
     again, known = OpenTicks(MEASURES, after), waiting(50)
     again.restore(waiting(50, before).save(TICKS))
     for last in (1, TICKS):
@@ -72,34 +72,34 @@ def sizes(*events: int, ticks: int = TICKS, **settings: int) -> set[int]:
     return {len(waiting(count, names=names, **settings).save(ticks)) for count in events}
 
 
-def test_how_much_has_come_does_not_show_on_the_disk() -> None:
+def test_saved_size_does_not_depend_on_number_of_events() -> None:
     assert len(sizes(0, 1, 500, 20_000)) == 1
     assert len(sizes(0, 1, 500, ticks=50)) == 1  # after a downtime
 
 
-def test_a_twin_without_zeros_shows_it() -> None:
+def test_twin_without_padding_reveals_number_of_events() -> None:
     assert len(sizes(0, 1, 500, min_rows_bytes=1)) > 1
 
 
-def test_many_measures_with_many_cells_share_what_hides_them() -> None:
+def test_many_wide_measures_share_one_padding() -> None:
     wide = {f"wide/{i}": MEASURES["wide/0"] for i in range(20)}
     assert open_ticks.MIN_ROWS_BYTES < len(OpenTicks(wide, TICKS).save(TICKS)) < open_ticks.MIN_ROWS_BYTES + 2**14
 
 
-def test_more_rows_than_are_hidden_are_reported_in_powers_of_two() -> None:
+def test_rows_beyond_padding_grow_by_powers_of_two() -> None:
     small: dict[str, Any] = {"names": ["wide/0"], "min_rows_bytes": 2**10}
     found = [len(waiting(count, **small).save(TICKS)) for count in (40, 64, 65, 100, 128)]
     assert found[0] == found[1] < found[2] == found[3] == found[4]
 
 
 @pytest.mark.parametrize("name", ["sums/0", "cells/0", "codes/0"])
-def test_what_a_table_takes_is_reported_beforehand(name: str) -> None:
+def test_saved_size_of_table_is_predicted(name: str) -> None:
     measure, saved = MEASURES[name], waiting(500, names=[name]).save(TICKS)
     assert 0 <= len(saved) - saved_open_bytes(measure, TICKS) < 2**10
     assert open_bytes(measure, TICKS) == saved_open_bytes(measure, TICKS)
 
 
-def test_rows_are_counted_as_if_all_had_come() -> None:
+def test_predicted_size_of_rows_covers_every_cell() -> None:
     measure = MEASURES["wide/0"]
     most = TICKS * measure.width * 10**7
     assert open_bytes(measure, TICKS) == OpenSums.size(measure, TICKS) == 8 * 4 * most
@@ -107,14 +107,14 @@ def test_rows_are_counted_as_if_all_had_come() -> None:
 
 
 @pytest.mark.parametrize("lateness", ["0s", "5s", "25s"])
-def test_as_many_ticks_are_open_as_were_counted(tmp_path: Any, lateness: str) -> None:
+def test_number_of_open_ticks_matches_prediction(tmp_path: Any, lateness: str) -> None:
     stream = pipeline(tmp_path, tables(live=True, allowed_lateness=lateness)).file.stream
     moments = range(stream.start + 10**8, stream.start + 2 * 10**8, 500_000)
     found = {newest_tick(stream, now) - closed_tick(stream, now) for now in moments}
     assert open_at_most(stream) - 1 <= max(found) <= open_at_most(stream)
 
 
-def test_what_a_release_keeps_counts_its_open_ticks(tmp_path: Any) -> None:
+def test_memory_of_release_includes_its_open_ticks(tmp_path: Any) -> None:
     sql = {"name": "r", "sql": "SELECT MEDIAN(x) FROM v", "epsilon": "1/100", "window": "each"}
     stored = []
     for late in ("5s", "1h"):

@@ -1,4 +1,4 @@
-"""A tick of which registers have events stays charged, and no later release begins in it: it may be seen."""
+"""An open tick with events in registers stays charged, and no later release begins in it."""
 
 import json
 from dataclasses import replace
@@ -47,8 +47,10 @@ def run(made: Pipeline, begin: int, sent: int, until: int, **settings: Any) -> N
 
 
 def after_an_end(folder: Path, unit: Any) -> tuple[int, list[int], list[int]]:
-    """One release ends while tick 2 is open and has an event, another takes its place: what is charged of the
-    first, and which ticks each publishes."""
+    """End a release while tick 2 is open and has an event, and start another one.
+
+    Return the last charged tick of the first release, and the published ticks of both.
+    """
     run(made_of(folder, unit, "a"), 0, 13, 15)
     made = made_of(folder, unit, "b")
     run(made, 16, 33, 45)
@@ -57,26 +59,26 @@ def after_an_end(folder: Path, unit: Any) -> tuple[int, list[int], list[int]]:
     return ended, *([each.tick for each in made.releases(name)] for name in "ab")
 
 
-def test_a_window_that_has_the_open_tick_cannot_be_charged_twice(tmp_path: Path) -> None:
+def test_window_with_open_tick_cannot_be_charged_twice(tmp_path: Path) -> None:
     with pytest.raises(BudgetExceededError, match="from tick 3"):
         after_an_end(tmp_path, {"w_event": 2})
 
 
-def test_an_end_that_gives_the_open_tick_back_lets_a_window_lose_twice_the_budget(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The broken twin: what was seen of tick 2 and what is released of tick 3 are of one unit."""
+def test_twin_that_refunds_open_tick_lets_window_lose_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broken twin: a view of tick 2 and the release of tick 3 belong to one unit."""
     monkeypatch.setattr(running_on, "count_open_at_end", lambda stream: 0)
     assert after_an_end(tmp_path, {"w_event": 2}) == (1, [1], [3, 4])
 
 
-def test_where_a_unit_is_in_one_tick_no_other_release_has_the_open_one(tmp_path: Path) -> None:
+def test_event_level_release_does_not_begin_in_open_tick(tmp_path: Path) -> None:
     assert after_an_end(tmp_path, "event") == (1, [1], [3, 4])
 
 
 def ended_before_it_published(folder: Path, back: int = 0, **end: Any) -> tuple[int, list[int]]:
-    """An ad hoc release ends while its first tick, 3, is open and has an event; another is requested
-    for: what is charged of the first, and which ticks the other publishes."""
+    """End an ad hoc release while its first tick, 3, is open and has an event, and request another one.
+
+    Return the last charged tick of the first release, and the published ticks of the other.
+    """
     small = {**COUNTS, "epsilon": "1/100"}
     made = pipeline(folder, tables(small, unit={"w_event": 2}, **LIVE))
 
@@ -101,12 +103,12 @@ ENDS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_a_first_tick_that_is_open_stays_charged_though_nothing_was_published(tmp_path: Path, how: str) -> None:
+def test_open_first_tick_stays_charged_before_any_publication(tmp_path: Path, how: str) -> None:
     with pytest.raises(CommandRefusedError, match="on top of epsilon 1"):
         ended_before_it_published(tmp_path, **ENDS[how])
 
 
-def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(tmp_path: Path) -> None:
+def test_twin_that_ends_after_last_published_tick_refunds_first(tmp_path: Path) -> None:
     """The broken twin."""
 
     class HastyBuilder(SessionBuilder):
@@ -118,9 +120,7 @@ def test_an_end_that_counts_from_what_was_published_gives_the_first_tick_back(tm
 
 
 @pytest.mark.parametrize(("published", "opened", "last"), [(0, 0, 5), (0, 5, 5), (6, 7, 7), (6, 9, 9)])
-def test_all_that_was_opened_stays_charged_whatever_the_clock_says(
-    tmp_path: Path, published: int, opened: int, last: int
-) -> None:
+def test_every_opened_tick_stays_charged_for_any_clock(tmp_path: Path, published: int, opened: int, last: int) -> None:
     stream = made_of(tmp_path, {"w_event": 2}, "a").file.stream
     charge = Ledger(Pure(1), WEvent(2)).charge("a", Pure(1), 5, None, native=True)
     entry = ChargedRelease("a", charge, 5, None, "")
@@ -130,7 +130,7 @@ def test_all_that_was_opened_stays_charged_whatever_the_clock_says(
 
 
 def marked(folder: Path, components: dict[type, type] | None = None) -> list[int]:
-    """The last tick that was known to be open whenever something had been read."""
+    """Return the last tick that was recorded as open, after each block that was read."""
     made, known = made_of(folder, "event", "a"), list[int]()
 
     def step(name: str) -> None:
@@ -141,7 +141,7 @@ def marked(folder: Path, components: dict[type, type] | None = None) -> list[int
     return known
 
 
-def test_a_tick_is_known_to_be_open_before_an_event_of_it_is_counted(tmp_path: Path) -> None:
+def test_open_tick_is_recorded_before_its_events_are_counted(tmp_path: Path) -> None:
     assert marked(tmp_path) == [3]
 
 
@@ -153,5 +153,5 @@ class LateRun(LiveRun):
             super().commit(state=state, **what)
 
 
-def test_a_run_that_marks_it_when_the_round_is_over_is_caught(tmp_path: Path) -> None:
+def test_twin_that_records_open_tick_after_round_is_caught(tmp_path: Path) -> None:
     assert marked(tmp_path, {LiveRun: LateRun}) == [2]

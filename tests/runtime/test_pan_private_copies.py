@@ -1,4 +1,4 @@
-"""A copy of a pan-private store that is put back within a tick: refused, or paid for."""
+"""A pan-private store that is rolled back to an earlier moment of the same tick: refused, or charged."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -19,7 +19,7 @@ tmp_path = pytest.fixture(in_memory, name="tmp_path")
 
 
 def lost(made: Any, begin: float) -> None:
-    """A run that reads three hundred events, and is no more."""
+    """Run until three hundred events are read, and fail."""
 
     def fail(name: str) -> None:
         if name == "block_read":
@@ -35,14 +35,14 @@ def stopped(made: Any, begin: float) -> None:
 
 Life = Callable[[Any, float], None]
 LIVES = [
-    pytest.param(stopped, stopped, id="copied when it was set down, set down again"),
-    pytest.param(stopped, lost, id="copied when it was set down, lost later"),
-    pytest.param(lost, stopped, id="copied when it was lost, set down later"),
+    pytest.param(stopped, stopped, id="copied after a stop, stopped again"),
+    pytest.param(stopped, lost, id="copied after a stop, failed later"),
+    pytest.param(lost, stopped, id="copied after a failure, stopped later"),
 ]
 
 
 def copied_between(folder: Path, before: Life, after: Life) -> Any:
-    """A store as it was between two runs of one tick, the first, in the place of what it became."""
+    """Return a pipeline with its store rolled back to a moment between two runs of its first tick."""
     made = counts(folder)
     stopped(made, 0)
     before(made, 3)
@@ -54,15 +54,13 @@ def copied_between(folder: Path, before: Life, after: Life) -> Any:
 
 
 @pytest.mark.parametrize(("before", "after"), LIVES)
-def test_a_copy_of_the_same_tick_is_refused_however_the_run_after_it_ended(
-    tmp_path: Path, before: Life, after: Life
-) -> None:
+def test_copy_of_same_tick_is_refused_after_any_later_run(tmp_path: Path, before: Life, after: Life) -> None:
     made = copied_between(tmp_path, before, after)
     with pytest.raises(RollbackError, match=r"got 0 as the last tick in .* and a trace of another tick 0"):
         stopped(made, 9)
 
 
-def test_who_goes_on_from_a_copy_of_the_same_tick_pays_for_the_tick_that_is_open(tmp_path: Path) -> None:
+def test_accepted_copy_of_same_tick_charges_open_tick_again(tmp_path: Path) -> None:
     made = copied_between(tmp_path, stopped, lost)
     paid = spent(made)
     run(made, 9, 12, accept_rollback=True)
@@ -71,14 +69,14 @@ def test_who_goes_on_from_a_copy_of_the_same_tick_pays_for_the_tick_that_is_open
     stopped(made, 12)
 
 
-def test_a_store_that_was_lost_is_the_newest_itself(tmp_path: Path) -> None:
+def test_store_of_failed_run_is_newest_and_continues(tmp_path: Path) -> None:
     made = counts(tmp_path)
     stopped(made, 0)
     lost(made, 3)
     stopped(made, 6)
 
 
-def test_a_run_that_is_set_down_without_a_guard_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_stops_without_guard_entry_accepts_old_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     commit = Publisher.commit
 
     def unseen(self: Publisher, *, entered: bool = False, **what: Any) -> None:

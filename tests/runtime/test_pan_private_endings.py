@@ -1,4 +1,4 @@
-"""Past its last tick a release of a pan-private pipeline is forgotten: in memory, on disk, and for good."""
+"""After its last tick a pan-private release is permanently removed from memory and disk."""
 
 from pathlib import Path
 from typing import Any
@@ -44,8 +44,8 @@ ENDLESS: dict[type, type] = {ReleaseRun: EndlessRun}
 
 
 @pytest.mark.parametrize("earlier", [False, True], ids=["forgotten", "remembered"])
-def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(tmp_path: Path, earlier: bool) -> None:
-    """And is found there if it is remembered: by the broken twin."""
+def test_finished_table_is_neither_in_memory_nor_on_disk(tmp_path: Path, earlier: bool) -> None:
+    """The broken twin retains the table, and the search finds it."""
     made, components = users(tmp_path, 0, SHORT, HEAVY), ENDLESS if earlier else {}
     when = Moments(sent=2, looked=13, stopped=14)
     observed, _ = looked_at(tmp_path, tables_in, made, when=when, components=components)
@@ -53,9 +53,7 @@ def test_a_table_whose_last_estimate_is_out_is_neither_in_memory_nor_on_disk(tmp
     assert remembered(made) == (BOTH if earlier else BOTH[1:])
 
 
-def test_a_release_that_was_forgotten_is_not_begun_again_nor_charged_for_a_store_that_is_put_back(
-    tmp_path: Path,
-) -> None:
+def test_finished_release_is_neither_restarted_nor_recharged_after_rollback(tmp_path: Path) -> None:
     made = users(tmp_path, 0, {**SHORT, "epsilon": 6}, {**HEAVY, "epsilon": 6})
     run(made, 0, 12)
     backup(made.file.folder, tmp_path / "copy")
@@ -74,7 +72,7 @@ class RestartingBuilder(SessionBuilder):
         return self.ledger_log.open_releases()
 
 
-def test_a_release_that_is_begun_again_is_caught(tmp_path: Path) -> None:
+def test_twin_that_restarts_finished_release_is_caught(tmp_path: Path) -> None:
     made = users(tmp_path, 0, SHORT, HEAVY)
     run(made, 0, 12)
     with pytest.raises(ValueError, match="ticks must follow each other, got 2 where 1 is next"):
@@ -82,9 +80,9 @@ def test_a_release_that_is_begun_again_is_caught(tmp_path: Path) -> None:
 
 
 def used_up(folder: Path) -> Any:
-    """The reserve of a table is used, then its last estimate comes out; another table begins after it.
+    """Use the reserve of a table, publish its last estimate, and begin another table.
 
-    What is left is a store that remembers both.
+    The store still has the state of both.
     """
     short = users(folder, 1, SHORT)
     run(short, 0, 3)
@@ -95,7 +93,7 @@ def used_up(folder: Path) -> Any:
     return made
 
 
-def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_no_one(tmp_path: Path) -> None:
+def test_finished_table_allows_intrusion_and_is_not_exported(tmp_path: Path) -> None:
     made = used_up(tmp_path)
     observed = intrude(made.file, tmp_path / "two").manifest
     assert [each["release"] for each in observed["releases"]] == ["often"]
@@ -103,14 +101,14 @@ def test_a_table_that_is_over_refuses_no_intrusion_and_is_handed_to_no_one(tmp_p
     assert made.plan().intrusions.as_json() == {"total": 2, "remaining": 0}
 
 
-def test_a_table_that_is_over_and_requested_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_counts_finished_table_refuses_intrusion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = used_up(tmp_path)
     monkeypatch.setattr(intruding, "has_later_ticks", lambda entry, tick: True)
     with pytest.raises(LimitExceededError, check=has_code("intrusions_exhausted")):
         intrude(made.file, tmp_path / "two")
 
 
-def test_where_all_is_over_there_is_nothing_to_hand_over(tmp_path: Path) -> None:
+def test_intrusion_without_active_release_is_refused(tmp_path: Path) -> None:
     made = users(tmp_path, 1, SHORT)
     run(made, 0, 12)
     assert set(state_of(made)) == {"secret", "clean_shutdown"}

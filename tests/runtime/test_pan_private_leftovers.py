@@ -1,9 +1,9 @@
-"""What is left in the memory of a process of what a pan-private run was before: nothing.
+"""A pan-private run leaves no earlier registers in the memory of its process.
 
-Beside the registers as they are, what they were at the last commit shows what came in between as it is. So
-the whole memory is searched after a restart, after a command to a server, and after a failure, garbage included.
-Noise is silent: registers are the sums that were sent, and no mark is there by chance. It all happens in a
-process of its own: one that has run other tests holds millions of objects, all of which would be searched.
+Earlier registers together with the present ones would reveal the events in between exactly. So the tests search
+the whole memory, garbage included, after a restart, after a command to a server, and after a failure. Noise is
+silent: registers are the sums that were sent, and no mark is there by chance. Each search runs in a process of
+its own, because a process that has run other tests has millions of objects.
 """
 
 import time
@@ -32,7 +32,7 @@ from tests.support.memory_searched import everything, in_octets, nothing_collect
 from tests.support.pipelines import START
 
 MARKS = {*VALUES.values()}
-LESS = 1000  # by so much the second batch differs
+LESS = 1000  # difference of the second batch
 
 Twin = Callable[[pytest.MonkeyPatch], None]
 Apart = Callable[..., set[Any]]
@@ -51,7 +51,7 @@ def under(twin: Twin, happens: Callable[..., set[Any]], *given: Any) -> set[Any]
 
 @pytest.fixture(scope="module")
 def apart() -> Iterator[Apart]:
-    """Calls a function in another process, where a twin is at work; what it raises is raised here."""
+    """Call a function in another process, with a twin in place; its exceptions are raised here."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
 
         def call(happens: Callable[..., set[Any]], *given: Any, twin: Twin = as_it_is) -> set[Any]:
@@ -61,12 +61,12 @@ def apart() -> Iterator[Apart]:
 
 
 def committed(*run: Any) -> set[Any]:
-    """The sums of the first batch that are there: what the registers were before the second one."""
+    """Return the sums of the first batch in memory, which are the registers before the second one."""
     return in_octets(everything(), MARKS)
 
 
 def after_a_restart(folder: Path) -> set[Any]:
-    """Of a run that was stopped in the middle of a tick, and taken up again in the same one."""
+    """Return the marks after a run was stopped in the middle of a tick and resumed in the same tick."""
     made, silent = private(folder), SilentNoise()
     before, after = Moments(looked=14, stopped=16), Moments(16, 17, 18, 19)
     observed, _ = looked_at(folder, committed, made, when=before, noise=silent)
@@ -76,12 +76,12 @@ def after_a_restart(folder: Path) -> set[Any]:
 
 
 @pytest.mark.slow
-def test_a_run_that_is_accepted_up_holds_nothing_of_what_it_was(tmp_path: Path, apart: Apart) -> None:
+def test_resumed_run_has_no_earlier_registers_in_memory(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_restart, tmp_path) == set()
 
 
 def kept_openings(patch: pytest.MonkeyPatch) -> None:
-    """The broken twin: garbage with all state, of which a run lets go by itself alone."""
+    """The broken twin: a builder that refers to itself, so that its state becomes garbage."""
     begun = SessionBuilder.build
 
     def kept(self: SessionBuilder) -> RunSession:
@@ -95,19 +95,19 @@ def kept_openings(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(RunSession, "forget", forget)
 
 
-def test_an_opening_that_refers_to_itself_is_caught(tmp_path: Path, apart: Apart) -> None:
+def test_twin_builder_that_refers_to_itself_is_caught(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_restart, tmp_path, twin=kept_openings) == MARKS
 
 
 class Standing(ManualClock):
-    """Stands still during sleeps."""
+    """A clock that stands still during sleeps."""
 
     def sleep(self, microseconds: int) -> None:
         time.sleep(0.001)
 
 
 def eventually(holds: Callable[[], Any]) -> None:
-    """Waits for another thread; gives up after a time that no machine needs."""
+    """Wait for another thread, and fail after a time that no machine needs."""
     for _ in range(20_000):
         if holds():
             return
@@ -123,14 +123,14 @@ def runner_of(folder: Path, step: Callable[[str], None] = ignore_step, **options
 
 
 def send(runner: Runner, lines: bytes) -> None:
-    """Once another batch is read, this one is in the registers and gone."""
+    """Send a batch and then another one; after that the first is only in the registers."""
     assert runner.inbox is not None
     for each in (lines, b"{}"):
         runner.inbox.put("", each).done.result(20)
 
 
 class FailingRun(ReleaseRun):
-    """Cannot be built for the release that is added."""
+    """A run that cannot be built for the added release."""
 
     @classmethod
     def start(cls, plan: ReleasePlan, name: str, first: int, noise: Any) -> ReleaseRun:
@@ -140,7 +140,7 @@ class FailingRun(ReleaseRun):
 
 
 def after_a_command(folder: Path, kind: type[ReleaseRun]) -> set[Any]:
-    """Marks in the memory of a server that got a request between two batches."""
+    """Return the marks in the memory of a server that got a request between two batches."""
     runner = runner_of(folder, components={ReleaseRun: kind})
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/8", "horizon": "100s"}
     requested = AdHocRelease(parse_adhoc_release(body, runner.file.stream), "ana")
@@ -157,24 +157,24 @@ def after_a_command(folder: Path, kind: type[ReleaseRun]) -> set[Any]:
 
 
 @pytest.mark.parametrize("kind", [ReleaseRun, FailingRun], ids=["added", "failed"])
-def test_a_command_of_a_server_leaves_nothing_of_the_run_before(
+def test_server_command_leaves_no_earlier_registers_in_memory(
     tmp_path: Path, apart: Apart, kind: type[ReleaseRun]
 ) -> None:
     assert apart(after_a_command, tmp_path, kind) == set()
 
 
 def kept_parts(patch: pytest.MonkeyPatch) -> None:
-    """The broken twin: the state that a command commits is kept."""
+    """The broken twin: the state that a command commits stays in memory."""
     kept = list[Any]()
     patch.setattr(apply, "overwrite", kept.append)
 
 
-def test_a_command_that_keeps_what_it_commits_is_caught(tmp_path: Path, apart: Apart) -> None:
+def test_twin_that_retains_committed_state_is_caught(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_command, tmp_path, ReleaseRun, twin=kept_parts) == MARKS
 
 
 def after_a_failure(folder: Path) -> set[Any]:
-    """Of a server whose run failed as it had read a batch."""
+    """Return the marks in a server's memory after its run failed with a batch that it had read."""
 
     def step(name: str) -> None:
         if name == "block_read":
@@ -195,7 +195,7 @@ def after_a_failure(folder: Path) -> set[Any]:
             runner.stop()
 
 
-def test_a_run_that_failed_keeps_no_record_while_its_server_goes_on(tmp_path: Path, apart: Apart) -> None:
+def test_failed_run_retains_no_record_while_server_continues(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_failure, tmp_path) == set()
 
 
@@ -203,11 +203,11 @@ def kept_failures(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(runners, "clear_traceback", lambda failure, *, keep_lines: None)
 
 
-def test_a_failure_that_holds_what_was_at_work_is_caught(tmp_path: Path, apart: Apart) -> None:
+def test_twin_that_retains_traceback_of_failure_is_caught(tmp_path: Path, apart: Apart) -> None:
     assert apart(after_a_failure, tmp_path, twin=kept_failures) == {*MARKS, TEXT}
 
 
-def test_a_failure_is_emptied_of_those_it_came_of_and_says_where_it_was_unless_it_must_not() -> None:
+def test_cleared_failure_has_no_locals_and_optionally_no_lines() -> None:
     def fails() -> None:
         secret = TEXT
         try:

@@ -1,8 +1,7 @@
-"""What rests in the memory and on the disk of a pan-private pipeline, in the middle of a tick: nothing exact.
+"""Nothing exact is in the memory or on the disk of a pan-private pipeline in the middle of a tick.
 
-A run is stopped while it rests; every object that it holds, the frames at work, and every file are searched
-for marks that were planted: numbers, texts. By chance one number may be in a noisy register (some 1e-6), two
-never.
+The tests inspect a run while it is idle. They search every object that it references, the active frames and every
+file for planted marks: numbers and texts. By chance one number may be in a noisy register (about 1e-6), two never.
 """
 
 import json
@@ -54,14 +53,14 @@ def private(folder: Path, **stream: Any) -> Any:
 
 
 def batch(less: int = 0) -> bytes:
-    """The marks of all groups, in one tick, with a text that no column is declared for, and bad records."""
+    """Return the marks of all groups in one tick, with a text of an undeclared column, and bad records."""
     rows = [event(13, g, x - less, note=TEXT) for g, x in VALUES.items()]
     return "\n".join([*map(json.dumps, rows), TEXT, json.dumps({"g": TEXT})]).encode()
 
 
 @dataclass
 class Looking(World):
-    """A clock that looks at whatever rests when it comes to a second: in the middle of a tick."""
+    """A clock that inspects an idle run at given seconds, in the middle of a tick."""
 
     looks: dict[float, Callable[[], None]] = field(default_factory=dict)
 
@@ -73,7 +72,7 @@ class Looking(World):
 
 @dataclass
 class Moments:
-    """When, in seconds: a run begins, is sent its marks, is looked at while it rests, and is stopped."""
+    """The seconds at which a run begins, is sent its marks, is inspected while it is idle, and is stopped."""
 
     begins: int = 0
     sent: int = 13
@@ -89,7 +88,7 @@ def looked_at(
     when: Moments | None = None,
     **settings: Any,
 ) -> list[Any]:
-    """What `look` found in a run that got its marks in the middle of tick 2, while it rested."""
+    """Return the result of `look` on an idle run that got its marks in the middle of tick 2."""
     made, when = made or private(folder), when or Moments()
     clock = Looking(time=(START + when.begins) * 1_000_000, path=folder / "v.jsonl")
     stop, inbox = Flag(), EphemeralInbox(max_waiting_bytes=10**7)
@@ -109,13 +108,13 @@ def looked_at(
 
 
 def find_stored(run: LiveRun) -> tuple[set[float], set[str]]:
-    """The marks in all objects of a run, and of the frames at work."""
+    """Return the marks in all objects of a run and of the active frames."""
     frames = [frame.f_locals for frame in frames_of()]
     return found(reached([run, *frames]), NUMBERS, {TEXT})
 
 
 def on_disk(folder: Path) -> tuple[set[float], set[str]]:
-    """The marks in all files but the curator's key; and in the journal, which is one of them."""
+    """Return the marks in all files except the curator's key; one of them is the journal."""
     files = [path for path in folder.rglob("*") if path.is_file() and not path.name.startswith("v.key")]
     assert any(path.name.endswith("-wal") for path in files)
     return found((path.read_bytes() for path in files), NUMBERS, {TEXT})
@@ -123,14 +122,14 @@ def on_disk(folder: Path) -> tuple[set[float], set[str]]:
 
 @dataclass
 class Seen:
-    """What was found in one run, in the middle of its second tick."""
+    """The findings in one run in the middle of its second tick."""
 
     folder: Path
     memory: tuple[set[float], set[str]]
     disk: tuple[set[float], set[str]]
     engine: tuple[Any, ...]
-    keys: int  # that open what is on the disk
-    parts: set[str]  # of the state on disk, by name
+    keys: int  # number of keys that open the last commit
+    parts: set[str]  # names of the state parts on disk
     made: Any = None
 
 
@@ -141,13 +140,13 @@ def seen_in(folder: Path, run: LiveRun) -> Seen:
 
 
 def parts_of(folder: Path) -> set[str]:
-    """What the state on disk is made of: names, which are in the clear."""
+    """Return the names of the state parts on disk, which are in the clear."""
     with closing(sqlite3.connect(f"file:{folder / 'v.streamgauge' / 'store.db'}?mode=ro", uri=True)) as sql:
         return {name for (name,) in sql.execute("SELECT name FROM parts")}
 
 
 def keys_in(folder: Path, run: LiveRun) -> int:
-    """How many texts of a key's length that the run holds open the slot of the last commit."""
+    """Return the number of byte strings in a run that open the slot of the last commit."""
     store = run.session.publisher.store
     slot = find_slot((folder / "v.streamgauge" / "store.keys").read_bytes(), store._head.generation)
     texts = {thing for thing in reached([run]) if isinstance(thing, bytes) and len(thing) == 32}
@@ -171,7 +170,7 @@ def observation(tmp_path_factory: pytest.TempPathFactory) -> Seen:
     return found
 
 
-def test_nothing_exact_rests_in_memory_or_on_disk_in_the_middle_of_a_tick(observation: Seen) -> None:
+def test_nothing_exact_is_in_memory_or_on_disk_during_tick(observation: Seen) -> None:
     for numbers, texts in (observation.memory, observation.disk):
         assert len(numbers) < 2
         assert not texts
@@ -193,11 +192,11 @@ def test_a_run_that_remembers_exactly_is_caught(tmp_path: Path) -> None:
 
 
 USERS = tuple(f"{TEXT}-{n}" for n in range(60))
-CODES = 2**18  # so many that half of the users' codes are never there by chance
+CODES = 2**18  # so many that half of the users' codes are never found by chance
 
 
 def codes_of(run: LiveRun) -> set[float]:
-    """What users are known by."""
+    """Return the hash codes of the users."""
     key = keyed_hash.derive_key(run.session.secret, "column u")
     asked = ", ".join(f"({keyed_hash.code_hash_sql(key, quote_text(user), CODES)})" for user in USERS)
     rows = duckdb.connect().execute(f"SELECT * FROM (VALUES {asked})").fetchall()
@@ -205,7 +204,7 @@ def codes_of(run: LiveRun) -> set[float]:
 
 
 def places_in(thing: Any) -> set[float]:
-    """The places of what is not nothing, in an array with a bit for each code, or more, and nearly empty."""
+    """Return the places of nonzero entries in a sparse array with at least one bit for each code."""
     if not isinstance(thing, np.ndarray) or thing.dtype.kind not in "iuf" or thing.size < CODES // 8:
         return set()
     flags = np.unpackbits(thing.reshape(-1)) if thing.dtype == np.uint8 else thing
@@ -214,7 +213,7 @@ def places_in(thing: Any) -> set[float]:
 
 
 def users_held(folder: Path, components: dict[type, type] | None = None) -> tuple[float, set[str]]:
-    """Which part of the users rests in a run and its files by codes, as numbers or places; and in text."""
+    """Return the part of the users whose codes are in a run and its files, and the texts found there."""
     columns = {"u": {"hash_cells": CODES}}
     release = {"name": "n", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running"}
     stream = {**LIVE, "unit": {"user": "u"}, "end": "2026-01-05T00:01:40Z", "columns": columns}
@@ -233,19 +232,19 @@ def users_held(folder: Path, components: dict[type, type] | None = None) -> tupl
     return observation
 
 
-def test_no_user_rests_anywhere_where_users_are_the_unit(tmp_path: Path) -> None:
+def test_no_user_is_stored_if_users_are_unit(tmp_path: Path) -> None:
     codes, texts = users_held(tmp_path)
     assert codes < 1 / 2
     assert texts == set()
 
 
 @pytest.mark.parametrize("room", [open_ticks.MAX_TABLE_BYTES, 0], ids=["as places", "as numbers"])
-def test_users_that_rest_by_their_codes_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
+def test_users_that_are_stored_by_code_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, room: int) -> None:
     monkeypatch.setattr(open_ticks, "MAX_TABLE_BYTES", room)
     assert users_held(tmp_path, EXACT) == (1, set())
 
 
-def test_no_engine_outlives_its_round_and_counts_rounds_in_which_something_came(observation: Seen) -> None:
+def test_engine_is_closed_after_round_and_counts_nothing(observation: Seen) -> None:
     assert observation.engine == (None, 0, False, False)
 
 
@@ -253,7 +252,7 @@ ON_DISK = {"secret", *(f"run/{name}/{part}" for name in ("sums", "latest") for p
 
 
 def test_only_registers_and_the_secret_of_hashes_are_on_disk(observation: Seen) -> None:
-    """And that it was set down, once it was."""
+    """After the run has stopped, the mark of a clean shutdown is there too."""
     assert observation.parts == ON_DISK
     with Store.open_writer(
         observation.made.file.folder, load_key("file:v.key", observation.folder), create=False
@@ -262,27 +261,25 @@ def test_only_registers_and_the_secret_of_hashes_are_on_disk(observation: Seen) 
     assert observation.made.quarantine() == ()
 
 
-def test_who_has_the_memory_cannot_open_what_it_wrote_to_the_disk(observation: Seen) -> None:
-    """Registers of the last commit and of now have the same draws: both would show what came since."""
+def test_keys_in_memory_cannot_open_last_commit(observation: Seen) -> None:
+    """Registers of the last commit and of now have the same draws: both would reveal the events since."""
     assert observation.keys == 0
 
 
-def test_a_store_that_is_not_sealed_is_opened_by_what_the_memory_holds(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unsealed_store_is_opened_by_key_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Store, "seal", lambda store: None)
     assert looked_at(tmp_path, partial(keys_in, tmp_path))[0] == 1
 
 
 @dataclass
 class MidTick:
-    """A pipeline of many groups, each a run of its own: its registers in the middle of tick 2, and releases.
+    """An audit subject: registers in the middle of tick 2, and releases, of many independent groups.
 
-    Both worlds are run once; views are handed out from them, none of them twice.
+    Each of the two worlds runs once, and returns each view once.
     """
 
     folder: Path
-    restarts: bool = False  # whether the run is stopped after the event, and looked at when it was taken up
+    restarts: bool = False  # stop the run after the event, and inspect it after it resumes
     name: str = "a pipeline in the middle of a tick"
     loss: sg.Pure = field(default_factory=lambda: sg.Pure(1))
     left: dict[bool, Any] = field(default_factory=dict)
@@ -316,7 +313,7 @@ class MidTick:
 
 
 def registers(run: LiveRun) -> Any:
-    """Of every level, in the middle of a tick; of one that remembers exactly, what waits for the tick."""
+    """Return the registers of every level in the middle of a tick, or the open tick of an exact memory."""
     if isinstance(run.memory, ExactMemory):
         tally = run.memory.open_ticks._sums["n/0"].close(2)
         places = np.bincount(tally.groups, tally.sums[0], run.batches.runs[0].runs[0].part.width)
@@ -332,5 +329,5 @@ def test_registers_and_releases_together_lose_no_more_than_declared(tmp_path: Pa
     assert not verdict.is_condemned, verdict.reasons
 
 
-def test_the_same_with_an_exact_open_tick_is_condemned(tmp_path: Path) -> None:
+def test_exact_open_tick_is_condemned_by_audit(tmp_path: Path) -> None:
     assert audit(MidTick(tmp_path, components=EXACT), 400, 1 - 1e-9).is_condemned

@@ -1,4 +1,4 @@
-"""Pan-private runs: what comes is counted at once, in the tick it is of; what is committed goes on."""
+"""Pan-private runs: each event is counted at once, in its tick, and committed registers continue."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def sending(folder: Path, until: float) -> tuple[World, EphemeralInbox, Flag]:
     return clock, EphemeralInbox(max_waiting_bytes=10**6), stop
 
 
-def test_parts_of_a_tick_are_added_up_and_what_comes_as_it_closes_is_of_the_next(tmp_path: Path) -> None:
+def test_sent_batches_add_up_in_ticks_of_their_events(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(**PRIVATE))
     clock, inbox, stop = sending(tmp_path, 34)
     for second in (1, 5, 12, 22):
@@ -60,7 +60,7 @@ def test_parts_of_a_tick_are_added_up_and_what_comes_as_it_closes_is_of_the_next
     assert {(each.events, tuple(each.dropped), each.counts_events) for each in observed} == {(0, (), False)}
 
 
-def test_all_that_a_counter_of_vectors_can_say_is_said(tmp_path: Path) -> None:
+def test_pan_private_counters_answer_same_aggregates_with_larger_errors(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(MANY, **PRIVATE))
     plain = pipeline(tmp_path, tables(MANY, sinks=[], live=True, source="http"), "w.toml")
     for each in (made, plain):
@@ -77,7 +77,7 @@ def test_all_that_a_counter_of_vectors_can_say_is_said(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("step", ["block_read", "transaction_committed"])
-def test_a_crash_loses_what_came_since_the_last_commit_and_nothing_else(tmp_path: Path, step: str) -> None:
+def test_crash_loses_only_events_since_last_commit(tmp_path: Path, step: str) -> None:
     made = pipeline(tmp_path, tables(RUNNING, **PRIVATE, sinks=[{"to": "out.jsonl"}]))
     clock, inbox, stop = sending(tmp_path, 44)
     clock.acts[2] = lambda: inbox.put("a", lines(event(1)))
@@ -102,7 +102,7 @@ def test_a_crash_loses_what_came_since_the_last_commit_and_nothing_else(tmp_path
     assert len({(row["tick"], str(row.get("groups", row.get("group")))) for row in rows}) == len(rows)
 
 
-def test_a_run_that_is_stopped_or_takes_a_command_goes_on_in_the_middle_of_a_tick(tmp_path: Path) -> None:
+def test_stop_or_command_in_mid_tick_loses_no_event(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(RUNNING, **PRIVATE))
     clock, inbox, stop = sending(tmp_path, 4)
     queue = CommandQueue(now=clock.now)
@@ -119,7 +119,7 @@ def test_a_run_that_is_stopped_or_takes_a_command_goes_on_in_the_middle_of_a_tic
 
 
 def registers(made: Pipeline) -> tuple[list[list[int]], dict[str, int], bool]:
-    """What is committed of the first release: its registers, its record; whether it was set down."""
+    """Return the committed registers and record of the first release, and True if the run stopped cleanly."""
     with Store.open_writer(made.file.folder, load_key("file:v.key", made.file.path.parent), create=False) as store:
         state = store.state()
     plan = plan_release(made.file, made.file.releases[0])
@@ -129,7 +129,7 @@ def registers(made: Pipeline) -> tuple[list[list[int]], dict[str, int], bool]:
 
 
 def lost(made: Pipeline, folder: Path) -> list[list[int]]:
-    """A tick is published; in the next one an event is read, and the run fails."""
+    """Publish a tick, read an event of the next one, and fail; return the committed registers."""
     clock, inbox, _ = sending(folder, 99)
     clock.acts |= {2: lambda: inbox.put("a", lines(event(1))), 12: lambda: inbox.put("b", lines(event(12)))}
 
@@ -150,7 +150,7 @@ def taken_up(made: Pipeline, folder: Path, begin: float, until: float, seed: int
     made.run(clock=clock, source=inbox, stop=stop, noise=InsecureNoise(seed))
 
 
-def test_a_run_that_was_lost_begins_its_registers_again_and_one_that_was_set_down_does_not(tmp_path: Path) -> None:
+def test_failed_run_rerandomizes_registers_and_stopped_run_does_not(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(TREE, **PRIVATE))
     saved = lost(made, tmp_path)
     texts = published(made)
@@ -170,7 +170,7 @@ def test_a_run_that_was_lost_begins_its_registers_again_and_one_that_was_set_dow
     assert second == pytest.approx(claim.stddev(2) * 2**0.5), "four draws, where there are two"
 
 
-def test_registers_that_go_on_where_a_run_was_lost_are_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_reuses_registers_of_failed_run_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streamgauge.runtime.live.run.resume", lambda opened: None)
     made = pipeline(tmp_path, tables(TREE, **PRIVATE))
     saved = lost(made, tmp_path)
@@ -178,7 +178,7 @@ def test_registers_that_go_on_where_a_run_was_lost_are_caught(tmp_path: Path, mo
     assert registers(made)[0] == saved
 
 
-def test_a_table_of_users_goes_on_as_it_is_where_a_run_was_lost(tmp_path: Path) -> None:
+def test_user_table_continues_after_failed_run(tmp_path: Path) -> None:
     columns = {"u": {"values": ["u0", "u1"]}}
     release = {"name": "here", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 12}
     made = pipeline(tmp_path, tables(release, **{**PRIVATE, **USERS, "columns": columns}))
@@ -196,7 +196,7 @@ def test_a_table_of_users_goes_on_as_it_is_where_a_run_was_lost(tmp_path: Path) 
     assert ticks_of(made, "here") == [1, 2]
 
 
-def test_standard_input_is_poured_as_it_comes_and_counts_no_bytes(tmp_path: Path) -> None:
+def test_standard_input_is_counted_as_it_arrives(tmp_path: Path) -> None:
     stream = {**PRIVATE, "source": "-", "format": "jsonl"}
     made = pipeline(tmp_path, tables(RUNNING, **stream))
     reading, writing = os.pipe()
@@ -209,7 +209,7 @@ def test_standard_input_is_poured_as_it_comes_and_counts_no_bytes(tmp_path: Path
     assert published(made) == [[2, 0], [3, 0]]
 
 
-def test_users_are_estimated_from_tables_that_can_be_seized(tmp_path: Path) -> None:
+def test_users_are_estimated_from_pan_private_tables(tmp_path: Path) -> None:
     requested = [
         "SELECT COUNT(DISTINCT u), DENSITY(u) FROM v",
         "SELECT HEAVY_FRACTION(u, 2) AS heavy FROM v WHERE g = 'a'",
@@ -233,7 +233,7 @@ def test_users_are_estimated_from_tables_that_can_be_seized(tmp_path: Path) -> N
 
 
 def refused(folder: Path, *releases: Tables, **stream: Any) -> str:
-    """What the file, or its plan, is refused for."""
+    """Return the refusal of the file, or of its plan."""
     try:
         made = pipeline(folder, tables(*releases, **{**PRIVATE, **stream}))
     except PipelineFileError as refusal:
@@ -263,7 +263,7 @@ def refused(folder: Path, *releases: Tables, **stream: Any) -> str:
     ],
     ids=str,
 )
-def test_a_stream_that_would_remember_is_refused(tmp_path: Path, stream: Tables, told: str) -> None:
+def test_stream_unfit_for_pan_private_is_refused(tmp_path: Path, stream: Tables, told: str) -> None:
     assert told in refused(tmp_path, **stream)
 
 
@@ -271,7 +271,7 @@ OF_USERS: Tables = {**USERS, "columns": {"u": {"hash_cells": 100}, "g": {"values
 
 
 @pytest.mark.parametrize(("column", "told"), [({"hash_cells": 100}, "at 100 users"), ({"values": ["u0"]}, "at most")])
-def test_users_who_may_share_a_hash_are_planned_as_such(tmp_path: Path, column: Tables, told: str) -> None:
+def test_plan_of_user_table_depends_on_hashed_column(tmp_path: Path, column: Tables, told: str) -> None:
     release = {"name": "here", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "running", "epsilon": 12}
     made = pipeline(tmp_path, tables(release, **{**PRIVATE, **USERS, "columns": {"u": column}}))
     (plan,) = made.plan().releases
@@ -303,7 +303,7 @@ def test_users_who_may_share_a_hash_are_planned_as_such(tmp_path: Path, column: 
     ],
     ids=str,
 )
-def test_a_release_that_would_remember_is_refused(tmp_path: Path, release: Tables, stream: Tables, told: str) -> None:
+def test_release_unfit_for_pan_private_is_refused(tmp_path: Path, release: Tables, stream: Tables, told: str) -> None:
     requested = {"epsilon": "1/2", **RUNNING, **release}
     made = tables(**{**PRIVATE, **stream})
     made["release"] = [{name: value for name, value in requested.items() if value is not None}]
@@ -311,7 +311,7 @@ def test_a_release_that_would_remember_is_refused(tmp_path: Path, release: Table
     assert told in refusal
 
 
-def test_groups_that_are_discovered_are_refused(tmp_path: Path) -> None:
+def test_discovered_groups_are_refused(tmp_path: Path) -> None:
     columns = {"g": {"max_groups": 10}}
     release = {**RUNNING, "delta": 1e-6}
     assert "groups must be declared with pan_private = true" in refused(
@@ -319,7 +319,7 @@ def test_groups_that_are_discovered_are_refused(tmp_path: Path) -> None:
     )
 
 
-def test_the_errors_that_a_plan_tells_have_every_draw_twice(tmp_path: Path) -> None:
+def test_planned_errors_include_every_draw_twice(tmp_path: Path) -> None:
     private = pipeline(tmp_path, tables(RUNNING | {"horizon": "100s"}, **PRIVATE)).plan().releases[0]
     plain = pipeline(tmp_path, tables(RUNNING | {"horizon": "100s"}, live=True, source="http"), "w.toml")
     for one, other in zip(private.errors, plain.plan().releases[0].errors, strict=True):

@@ -1,4 +1,4 @@
-"""What registers once were is overwritten: not even memory that was freed has them, or a key that opens them.
+"""Earlier registers and their keys are overwritten, so that not even freed memory has them.
 
 A run is stopped in the middle of a tick, resumed, and gets a command; after each, a batch arrives. Noise
 is silent: what is saved is known. Twins do not overwrite.
@@ -29,18 +29,18 @@ tmp_path = pytest.fixture(in_memory, name="tmp_path")
 
 MADE = private_tables(budget={"epsilon": 2})
 SET_DOWN, TAKEN_UP = Moments(looked=14, stopped=16), Moments(16, 17, 18, 19)
-LESS = 1000  # by so much the second batch differs
+LESS = 1000  # difference of the second batch
 BATCHES = (batch(LESS), batch(LESS + 1))
 
 
 def before() -> dict[str, bytes]:
-    """What the registers were; nothing here holds on to it, for others look for it too."""
+    """Return the earlier registers; nothing here stores them, because the tests search for them."""
     return {"the start": words(*VALUES.values()), "the turn": words(*(2 * value - LESS for value in VALUES.values()))}
 
 
 @pytest.fixture
 def looked(tmp_path: Path) -> Iterator[Looked]:
-    """Looks into a process that takes up what another one set down."""
+    """Inspect a process that resumes a run which another process has stopped."""
     looked_at(tmp_path, lambda run: None, pipeline(tmp_path, MADE), when=SET_DOWN, noise=SilentNoise())
     secret = bytes.fromhex((tmp_path / "v.key").read_text())
     marks = {name: shifted(mark) for name, mark in (before() | {"key": secret}).items()}
@@ -51,19 +51,19 @@ def looked(tmp_path: Path) -> Iterator[Looked]:
         yield lambda **twin: look(**twin).result()
 
 
-def test_registers_as_they_were_and_keys_are_nowhere_in_raw_memory(looked: Looked) -> None:
-    live = {"the turn"}  # is in the registers, when it is looked for first
+def test_earlier_registers_and_keys_are_nowhere_in_raw_memory(looked: Looked) -> None:
+    live = {"the turn"}  # in the registers at the first search
     assert looked(wiped=True) == [live, set()]
 
 
-def test_registers_that_are_not_overwritten_are_found_in_what_was_freed(looked: Looked) -> None:
+def test_registers_that_are_not_overwritten_are_found_in_freed_memory(looked: Looked) -> None:
     started, requested = looked(wiped=False)
     assert "the start" in started
     assert "the turn" in requested
 
 
 class RecordingCipher:
-    """The cipher of a store, and all keys and plain texts that it ever had."""
+    """A store cipher that records all its keys and plain texts."""
 
     texts: ClassVar[list[bytes]] = []
 
@@ -81,12 +81,12 @@ class RecordingCipher:
 
 
 def left_of(run: LiveRun) -> set[bytes]:
-    """What is not overwritten, but for what hashes users, which is no secret of theirs."""
+    """Return the recorded bytes that are not overwritten, without the hash secret of the run."""
     return {each for each in RecordingCipher.texts if any(each)} - {run.session.secret}
 
 
 def overheard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[set[bytes], set[bytes]]:
-    """What is left while a run rests that was taken up, and when it was set down again."""
+    """Return the bytes that are left while a resumed run is idle, and after it has stopped."""
     made, silent, runs = private(folder), SilentNoise(), list[LiveRun]()
     looked_at(folder, lambda run: None, made, when=SET_DOWN, noise=silent)
     monkeypatch.setattr(sealed, "AESGCM", RecordingCipher)
@@ -101,13 +101,11 @@ def overheard(folder: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[set[bytes]
     return rests, left_of(runs[0])
 
 
-def test_whatever_a_store_opened_or_sealed_is_overwritten_and_all_its_keys(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_keys_and_plain_texts_of_store_are_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert overheard(tmp_path, monkeypatch) == (set(), set())
 
 
-def test_a_store_that_overwrites_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_store_that_overwrites_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory.ctypes, "memset", lambda *given: None)
     for left, saved in zip(overheard(tmp_path, monkeypatch), before().values(), strict=True):
         assert any(saved in each for each in left)

@@ -1,4 +1,4 @@
-"""Sizes of stored state: predicted by declarations, never below what is stored, refused before a charge."""
+"""Sizes of stored state: predicted from declarations, at least the true size, refused before a charge."""
 
 import sqlite3
 from dataclasses import replace
@@ -53,7 +53,7 @@ def plans_of(made: Pipeline) -> list[ReleasePlan]:
     return [plan_release(made.file, release) for release in made.file.releases]
 
 
-def test_a_part_that_the_store_cannot_keep_is_refused_before_its_charge(tmp_path: Path) -> None:
+def test_part_too_large_for_store_is_refused_before_charge(tmp_path: Path) -> None:
     made = large_file(tmp_path)
     assert [reason for reason in made.plan().refusals if "a part of its state" in reason]
     with pytest.raises(RunRefusedError, match=RULE):
@@ -61,7 +61,7 @@ def test_a_part_that_the_store_cannot_keep_is_refused_before_its_charge(tmp_path
     assert not made.ledger().releases
 
 
-def test_a_requested_release_that_the_store_cannot_keep_is_refused(tmp_path: Path) -> None:
+def test_ad_hoc_release_too_large_for_store_is_refused(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables())
     write(tmp_path, one_a_second())
     made.file = replace(made.file, server=replace(made.file.server, adhoc_max_memory=2**60))
@@ -73,7 +73,7 @@ def test_a_requested_release_that_the_store_cannot_keep_is_refused(tmp_path: Pat
     assert "large" not in made.ledger().releases
 
 
-def test_the_bound_is_that_of_the_store() -> None:
+def test_bound_of_part_size_respects_sqlite_limit() -> None:
     with sqlite3.connect(":memory:") as sql:
         assert sql.getlimit(sqlite3.SQLITE_LIMIT_LENGTH) >= MAX_VALUE_BYTES
     sql.close()
@@ -89,7 +89,7 @@ def test_the_bound_is_that_of_the_store() -> None:
     ],
     ids=["counters", "distinct", "users", "reports"],
 )
-def test_no_part_of_a_release_is_saved_in_more_than_predicted(made: Any, tmp_path: Path) -> None:
+def test_no_saved_part_of_release_is_larger_than_predicted(made: Any, tmp_path: Path) -> None:
     for plan in plans_of(made(tmp_path)):
         saved = ReleaseRun.start(plan, plan.name, 1, InsecureNoise(1)).save_state()
         assert saved

@@ -1,4 +1,4 @@
-"""A release goes on as it was charged, under a version that spells, names or chooses otherwise."""
+"""A release continues as it was charged, under a version that spells, names or chooses differently."""
 
 import json
 from dataclasses import replace
@@ -41,7 +41,7 @@ def made(**change: Any) -> Tables:
 
 
 def until(folder: Path, asked: Tables, second: float, *, at: float = 0) -> Pipeline:
-    """Runs a live file up to a second after its start, everything being written as it happens."""
+    """Run a live file up to a second after its start; events are written as they happen."""
     coming = {second: some for second, some in as_they_happen(one_a_second(300)).items() if second > at}
     clock, stop = world(folder, coming, at=at), Flag()
     clock.acts[second] = stop.set
@@ -52,7 +52,7 @@ def until(folder: Path, asked: Tables, second: float, *, at: float = 0) -> Pipel
 
 @pytest.fixture
 def begun(tmp_path: Path) -> Path:
-    """A folder whose file was run for three ticks by today's version."""
+    """A folder with a file that today's version has run for three ticks."""
     until(tmp_path, made(), 36)
     return tmp_path
 
@@ -83,7 +83,7 @@ OTHERWISE = [chooses_otherwise, spells_otherwise, names_otherwise]
 
 
 @pytest.mark.parametrize("otherwise", OTHERWISE)
-def test_a_later_version_goes_on_with_what_was_charged(
+def test_later_version_continues_release_as_charged(
     begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any
 ) -> None:
     acts = pipeline(begun, made()).ledger().ledger_entries
@@ -101,7 +101,7 @@ def test_a_later_version_goes_on_with_what_was_charged(
 
 
 @pytest.mark.parametrize("otherwise", OTHERWISE)
-def test_a_later_version_still_refuses_what_was_changed(
+def test_later_version_still_refuses_changed_release(
     begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any
 ) -> None:
     otherwise(monkeypatch)
@@ -117,8 +117,8 @@ def test_a_later_version_still_refuses_what_was_changed(
 
 
 @pytest.mark.parametrize("otherwise", OTHERWISE)
-def test_a_twin_that_plans_again_is_found_out(begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any) -> None:
-    """Without what was pinned, a later version refuses the run or calls its columns otherwise."""
+def test_twin_that_plans_again_is_caught(begun: Path, monkeypatch: pytest.MonkeyPatch, otherwise: Any) -> None:
+    """Without the pinned blocks, a later version refuses the run or renames its columns."""
     monkeypatch.setattr(as_charged, "find_charge_body", lambda name, book: {})
     monkeypatch.setattr(spelling, "normalize_query", lambda sql: sql)
     otherwise(monkeypatch)
@@ -126,8 +126,8 @@ def test_a_twin_that_plans_again_is_found_out(begun: Path, monkeypatch: pytest.M
         until(begun, made(), 66, at=36)
 
 
-def test_another_shape_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version that would publish other groups must not go on, whatever the SQL says."""
+def test_version_with_other_groups_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version that would publish other groups must not continue, for any SQL."""
     before = as_charged.rename_columns
     monkeypatch.setattr(as_charged, "rename_columns", lambda query, layout: before(as_other_groups(query), layout))
     with pytest.raises(RunRefusedError, match="release r must stay as it was charged, got another shape"):
@@ -138,16 +138,14 @@ def as_other_groups(query: Any) -> Any:
     return replace(query, groups=tuple(replace(group, labels=("b", "a")) for group in query.groups))
 
 
-def test_a_choice_that_this_version_has_not_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pinned_mechanism_missing_in_this_version_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name: claim for name, claim in mechanism_names.find_mechanisms().items() if name != "SubtractiveTree"}
     monkeypatch.setattr(mechanism_names, "find_mechanisms", lambda: known)
     with pytest.raises(InvalidReleaseError, match=r"mechanism must be auto or one of .*, got SubtractiveTree"):
         until(begun, made(), 66, at=36)
 
 
-def test_two_releases_that_ask_the_same_each_go_on_with_their_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_two_equal_releases_continue_with_their_own_mechanisms(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = dict(ASKED, name="one", horizon="5000s"), dict(ASKED, name="two", horizon="5000s")
     until(tmp_path, tables(one, live=True), 36)
     with monkeypatch.context() as later:
@@ -181,7 +179,7 @@ STATISTICS: list[Statistic[Any]] = [
 
 
 @pytest.mark.parametrize("counted", STATISTICS, ids=repr)
-def test_a_choice_is_the_whole_choice(counted: Statistic[Any]) -> None:
+def test_stored_choice_restores_whole_counter(counted: Statistic[Any]) -> None:
     choice = json.loads(json.dumps(build_choice(counted)))
     assert choice is not None
     assert choice["mechanism"] == type(counted.counter).__name__

@@ -1,4 +1,4 @@
-"""The pipeline in Python: from a file or from tables, planned, run, iterated over and read."""
+"""The pipeline in Python: from a file or from tables, planned, run, iterated and read."""
 
 import asyncio
 import json
@@ -101,7 +101,7 @@ def test_options_are_an_object_or_keywords(folder: Path) -> None:
         made.run(nois=SilentNoise())
 
 
-def test_iteration_yields_what_was_published_after_it_was(folder: Path) -> None:
+def test_iteration_yields_ticks_after_they_are_published(folder: Path) -> None:
     made = pipeline(folder, tables())
     observed = []
     for released in made:
@@ -111,7 +111,7 @@ def test_iteration_yields_what_was_published_after_it_was(folder: Path) -> None:
     assert observed == list(range(1, 11))
 
 
-def test_who_stops_iterating_stops_the_run_which_goes_on_later(folder: Path) -> None:
+def test_stopped_iteration_stops_run_and_later_run_continues(folder: Path) -> None:
     made = pipeline(folder, tables())
     first = [each.tick for ticks in islice(made.ticks(noise=SilentNoise(), max_batch_ticks=2), 2) for each in ticks]
     assert first == ticks_of(made) == [1, 2, 3, 4]
@@ -121,7 +121,7 @@ def test_who_stops_iterating_stops_the_run_which_goes_on_later(folder: Path) -> 
     assert [line["tick"] for line in lines(folder / "out.jsonl")] == sorted([*range(1, 11)] * 2)
 
 
-def test_two_runs_of_one_pipeline_exclude_each_other_and_readers_do_not(folder: Path) -> None:
+def test_two_runs_exclude_each_other_but_not_readers(folder: Path) -> None:
     made = pipeline(folder, tables())
     ticks = made.ticks(noise=SilentNoise(), max_batch_ticks=2)
     next(ticks)
@@ -133,8 +133,8 @@ def test_two_runs_of_one_pipeline_exclude_each_other_and_readers_do_not(folder: 
     run(made)
 
 
-def test_two_pipelines_in_one_process_do_not_meddle(tmp_path: Path) -> None:
-    """Run tick by tick in turn, each over its own events."""
+def test_two_pipelines_in_one_process_are_independent(tmp_path: Path) -> None:
+    """The pipelines run tick by tick and alternate, each with its own events."""
     made = []
     for name, seconds in (("one", 100), ("two", 50)):
         (tmp_path / name).mkdir()
@@ -164,7 +164,7 @@ def test_two_pipelines_may_run_in_threads(tmp_path: Path) -> None:
 
 
 def test_a_run_works_under_a_running_event_loop(folder: Path) -> None:
-    """As in a notebook, where one always runs."""
+    """A notebook always has a running event loop."""
 
     async def cell() -> list[list[float]]:
         made = pipeline(folder, tables())
@@ -174,7 +174,7 @@ def test_a_run_works_under_a_running_event_loop(folder: Path) -> None:
     assert asyncio.run(cell()) == [[5.0, 5.0]] * 10
 
 
-def test_a_live_run_in_a_thread_of_an_event_loop_is_stopped_by_its_flag(tmp_path: Path) -> None:
+def test_live_run_in_event_loop_thread_stops_by_flag(tmp_path: Path) -> None:
     made, stop = pipeline(tmp_path, tables(live=True)), Flag()
     clock = world(tmp_path, as_they_happen(one_a_second(60)))
     clock.acts[30] = stop.set
@@ -198,7 +198,7 @@ def test_releases_are_tables_for_arrow_pandas_and_polars(folder: Path) -> None:
     assert np.array_equal(frame["count_stddev"], releases.stddevs("count").ravel())
 
 
-def test_the_name_of_a_release_may_be_left_out_where_there_is_one(folder: Path) -> None:
+def test_release_name_may_be_omitted_if_there_is_one(folder: Path) -> None:
     made = pipeline(folder, tables())
     run(made)
     assert len(made.releases()) == 10
@@ -235,17 +235,15 @@ def test_the_ledger_is_read_without_the_key(folder: Path) -> None:
     assert len(made.releases()) == 10
 
 
-def test_noise_is_the_machines_unless_a_test_says_otherwise(folder: Path) -> None:
-    """Ten ticks and two groups at a standard error of 2.6: that all of them are exact has no chance."""
+def test_run_without_options_draws_noise(folder: Path) -> None:
+    """With wide noise, the values of ten ticks and two groups are never all exact by chance."""
     made = pipeline(folder, tables({"name": "counts", "sql": COUNTS, "epsilon": "1/100"}))
     made.run()
     assert published(made) != [[5.0, 5.0]] * 10
 
 
 @pytest.mark.parametrize("stops", [0, 1, 4])
-def test_users_of_a_finished_file_are_bounded_from_its_first_tick_wherever_a_run_resumes(
-    folder: Path, stops: int
-) -> None:
+def test_users_of_batch_file_are_bounded_across_resumed_runs(folder: Path, stops: int) -> None:
     """Three users have 3 or 4 events in every tick: two of each survive, in the first three ticks."""
     unit = {"user": "u", "max_events_per_tick": 2, "max_ticks": 3}
     made = pipeline(folder, tables({"name": "counts", "sql": "SELECT COUNT(*) FROM v"}, unit=unit))
@@ -255,7 +253,7 @@ def test_users_of_a_finished_file_are_bounded_from_its_first_tick_wherever_a_run
     assert [row[0] for row in published(made)] == [6, 6, 6, *[0] * 7]
 
 
-def test_what_readers_see_says_nothing_of_records_that_were_dropped(tmp_path: Path) -> None:
+def test_reader_output_reveals_nothing_about_dropped_records(tmp_path: Path) -> None:
     texts = []
     for name, more in (("without", []), ("with", [event(3, "elsewhere"), {"ts": "never"}, {"no": "time"}])):
         (tmp_path / name).mkdir()

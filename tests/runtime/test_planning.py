@@ -1,4 +1,4 @@
-"""Plans: what they predict is what is published, they read declarations only, and they spend nothing."""
+"""Plans predict the published errors, read declarations only, and spend nothing."""
 
 import json
 from hashlib import sha256
@@ -28,7 +28,7 @@ def bytes_of(folder: Path) -> dict[str, str]:
 @pytest.mark.parametrize(
     "window", ["each", "running", "sliding 30s", "decayed half-life 20s", "decayed polynomial 1.5"]
 )
-def test_the_standard_errors_of_counts_and_sums_are_those_that_are_published(
+def test_planned_standard_errors_of_counts_and_sums_equal_published_ones(
     tmp_path: Path, budget: Tables, window: str
 ) -> None:
     write(tmp_path, one_a_second())
@@ -44,7 +44,7 @@ def test_the_standard_errors_of_counts_and_sums_are_those_that_are_published(
         assert np.allclose(published, error.stddev, rtol=1e-12)
 
 
-def test_a_twin_that_predicts_another_tick_is_found_out(tmp_path: Path) -> None:
+def test_twin_that_predicts_another_tick_is_caught(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     planned = pipeline(tmp_path, tables({"name": "r", "sql": SUMS, "window": "running"}))
     run(planned)
@@ -55,7 +55,7 @@ def test_a_twin_that_predicts_another_tick_is_found_out(tmp_path: Path) -> None:
     )
 
 
-def test_means_and_variances_are_predicted_at_the_number_of_events_that_is_expected(tmp_path: Path) -> None:
+def test_means_and_variances_are_predicted_at_expected_event_count(tmp_path: Path) -> None:
     for expected, count in ((None, "1,000"), (200, "2,000")):
         release = {"name": "r", "sql": EVERYTHING, "window": "running", "horizon": "end"}
         plan = plan_of(tmp_path, release | ({} if expected is None else {"expected_events": expected}))
@@ -65,7 +65,7 @@ def test_means_and_variances_are_predicted_at_the_number_of_events_that_is_expec
         assert texts["median_x"].note == "events at most between it and the true one, beside its cell's"
 
 
-def test_what_cannot_be_known_is_a_dash_and_no_number(tmp_path: Path) -> None:
+def test_unknown_error_is_dash_in_text_and_null_in_json(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": "SELECT AVG(x) FROM v", "window": "each", "expected_events": 2})
     row = next(line for line in str(plan).splitlines() if "avg_x" in line and "takes" in line)
     assert " ".join(row.split()) == "avg_x 1 - - not known at 2 events: takes 20"
@@ -95,7 +95,7 @@ def test_an_expected_level_gives_relative_errors(tmp_path: Path) -> None:
     assert "relative" not in str(plan_of(tmp_path, {"name": "r", "sql": COUNTS}))
 
 
-def test_runners_up_are_worse_than_what_was_chosen(tmp_path: Path) -> None:
+def test_runners_up_are_worse_than_chosen_mechanism(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": COUNTS, "window": "running"})
     (choice,) = plan.releases[0].choices
     ratios = [ratio for _, ratio in choice.runners_up]
@@ -113,7 +113,7 @@ def test_a_mechanism_that_was_named_is_compared_with_better_ones(tmp_path: Path)
     assert choice.runners_up[0][1] < 1
 
 
-def test_a_plan_touches_no_data_needs_no_key_and_leaves_nothing(tmp_path: Path) -> None:
+def test_plan_without_data_and_key_writes_nothing(tmp_path: Path) -> None:
     plan = Pipeline.from_tables(tables(), tmp_path / "v.toml").plan()
     assert plan.refusals == ()
     assert list(tmp_path.iterdir()) == []
@@ -132,7 +132,7 @@ def test_a_plan_spends_nothing(tmp_path: Path) -> None:
     assert {Path(path).name for path in after.keys() - before.keys()} <= {"store.db-shm", "store.db-wal"}
 
 
-def test_the_ledger_after_is_that_of_the_run(tmp_path: Path) -> None:
+def test_planned_ledger_equals_ledger_after_run(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     releases = ({"name": name, "sql": COUNTS, "epsilon": "1/4"} for name in ("one", "two"))
     planned = pipeline(tmp_path, tables(*releases))
@@ -144,7 +144,7 @@ def test_the_ledger_after_is_that_of_the_run(tmp_path: Path) -> None:
     assert planned.plan().spent == (Pure("1/2"), Pure("1/2"))
 
 
-def test_what_is_refused_is_listed_and_the_rest_is_planned(tmp_path: Path) -> None:
+def test_refused_releases_are_listed_and_others_are_planned(tmp_path: Path) -> None:
     plan = plan_of(
         tmp_path,
         {"name": "good", "sql": COUNTS},
@@ -225,7 +225,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_newcomer_can_read_it(tmp_path: Path, unit: object, words: str) -> None:
+def test_plan_text_has_plain_words_and_no_internals(tmp_path: Path, unit: object, words: str) -> None:
     release = {"name": "r", "sql": "SELECT g, COUNT(*) FROM v GROUP BY ROLLUP (g)", "window": "sliding 20s"}
     text = str(plan_of(tmp_path, release, unit=unit))
     assert f"protects  {words}\n  ticks     of 10s from 2026-01-05T00:00:00Z" in text
@@ -236,7 +236,7 @@ def test_a_newcomer_can_read_it(tmp_path: Path, unit: object, words: str) -> Non
         assert inside not in text
 
 
-def test_a_live_release_without_a_horizon_is_shown_at_its_first_thousand_ticks(tmp_path: Path) -> None:
+def test_plan_of_endless_release_shows_first_thousand_ticks(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": COUNTS, "window": "running"}, live=True)
     (release,) = plan.releases
     assert (release.first, release.last) == (1, None)

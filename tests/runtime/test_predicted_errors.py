@@ -1,7 +1,7 @@
-"""What a plan says of means and spreads is what many runs show, where it says anything.
+"""Planned errors of means and spreads agree with many runs, if the plan states an error.
 
-Values are spread evenly over their bounds, as the plan says that it assumes; noise is seeded. The same runs
-find out twins that predict by a mean at the bounds, or at any number of events.
+Values are spread evenly between their bounds, as the plan assumes; noise is seeded. The same runs catch twins
+that predict with a mean at the bounds, or for any number of events.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ EXPECTED = (5, 50, 500, 5000)
 
 @dataclass(frozen=True)
 class Shown:
-    """What so many runs showed of a measure at a tick."""
+    """The errors of a measure at a tick in many runs."""
 
     rmse: float
     half_width: float
@@ -40,7 +40,7 @@ def plan_of(budget: str, window: str, expected: int, measures: str) -> ReleasePl
 
 
 def shown(plan: ReleasePlan) -> dict[tuple[str, int], Shown]:
-    """Many runs over samples of evenly spread values."""
+    """Return the errors of many runs on samples of evenly spread values."""
     (part,) = plan.parts
     chance, claim = np.random.default_rng(7), part.statistic
     size = (TICKS, SAMPLES, int(plan.release.expected_events))
@@ -81,7 +81,7 @@ def compared() -> list[tuple[ReleasePlan, ErrorPrediction, Shown]]:
 
 
 @pytest.mark.slow
-def test_what_is_reported_is_what_many_runs_show(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
+def test_planned_errors_agree_with_many_runs(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
     texts = [(error, observed) for _, error, observed in compared if not np.isnan(error.stddev)]
     assert {(error.measure, error.tick) for error, _ in texts} == {
         (measure, tick) for measure in MEASURES for tick in (1, 5, 10)
@@ -92,7 +92,7 @@ def test_what_is_reported_is_what_many_runs_show(compared: list[tuple[ReleasePla
         assert error.half_width == NORMAL_QUANTILE * error.stddev
 
 
-def test_where_there_are_too_few_events_nothing_is_reported_but_how_many_it_takes(
+def test_plan_with_too_few_events_reports_needed_number_only(
     compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
 ) -> None:
     few = [(plan, error) for plan, error, _ in compared if np.isnan(error.stddev)]
@@ -104,21 +104,19 @@ def test_where_there_are_too_few_events_nothing_is_reported_but_how_many_it_take
         assert "events: takes" in error.note
 
 
-def test_a_note_says_what_is_assumed(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
+def test_note_states_assumption_of_known_error(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
     for _, error, _ in compared:
         assert ("events, spread evenly over 0 to 10" in error.note) is not np.isnan(error.stddev)
 
 
-def test_a_twin_that_takes_means_to_lie_at_a_bound_is_found_out(
-    compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
-) -> None:
+def test_twin_that_assumes_means_at_bound_is_caught(compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]]) -> None:
     for plan, error, observed in compared:
         if error.measure == "avg_x" and plan.release.expected_events >= 500:
             worst = plan.parts[0].statistic.predict_stddev("mean", error.tick, count=count_of(plan, error.tick))
             assert worst / observed.rmse > 1.25
 
 
-def test_a_twin_that_trusts_the_delta_method_at_few_events_is_found_out(
+def test_twin_with_delta_method_at_few_events_is_caught(
     compared: list[tuple[ReleasePlan, ErrorPrediction, Shown]],
 ) -> None:
     hopeful = [

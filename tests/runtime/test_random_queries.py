@@ -1,4 +1,4 @@
-"""Without noise, a release is what a plain engine answers: random queries, level by level.
+"""Without noise, a release equals the answer of a plain engine: random queries, level by level.
 
 Means of a few values are shrunk by what the noise would have been: the loss is large, so that two suffice.
 """
@@ -19,11 +19,11 @@ from tests.support.random_queries import COLUMNS, SITES, Asked, Asker, events, p
 SEEDS = (1, 2, 3, 4)
 QUERIES = 24  # of each seed
 LOSS = 10**4
-Key = tuple[int, int, tuple[Any, ...]]  # tick, how many groups are kept, their labels
+Key = tuple[int, int, tuple[Any, ...]]  # tick, number of grouped columns, their labels
 
 
 def answered(folder: Path, asked: list[Asked]) -> list[dict[Key, list[float]]]:
-    """All releases of one pipeline."""
+    """Return all releases of one pipeline."""
     releases = [{"name": f"r{i}", "sql": each.sql, "window": "each", "epsilon": LOSS} for i, each in enumerate(asked)]
     made = pipeline(folder, declared(*releases))
     run(made)
@@ -43,7 +43,7 @@ def declared(*releases: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_dialect(folder: Path, asked: Iterator[Asked]) -> Iterator[Asked]:
-    """Queries that are not refused, for groups or numbers without end."""
+    """Yield queries that are not refused for unbounded groups or numbers."""
     for each in asked:
         try:
             pipeline(folder, declared({"name": "r", "sql": each.sql, "epsilon": LOSS})).plan()
@@ -53,7 +53,7 @@ def in_dialect(folder: Path, asked: Iterator[Asked]) -> Iterator[Asked]:
 
 
 def plain(database: duckdb.DuckDBPyConnection, asked: Asked) -> dict[Key, list[tuple[float, int]]]:
-    """What each aggregate is, and how many values it is of."""
+    """Return each aggregate, and the number of its values."""
     found = {}
     for level in asked.levels:
         for tick, *row in database.execute(asked.plain(level)).fetchall():
@@ -66,7 +66,7 @@ def plain(database: duckdb.DuckDBPyConnection, asked: Asked) -> dict[Key, list[t
 def differences(
     asked: Asked, released: dict[Key, list[float]], texts: dict[Key, list[tuple[float, int]]]
 ) -> list[object]:
-    """Where a release is not what was told. A group of no events has counts and sums of 0."""
+    """Return the differences from the plain answer. A group without events has counts and sums of 0."""
     missing: list[object] = [key for key in texts if key not in released]
     nothing = [(0.0, 0)] * len(asked.aggregates)
     return missing + [

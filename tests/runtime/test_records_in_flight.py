@@ -1,4 +1,4 @@
-"""Live sources whose records exist and have not arrived: ticks wait for them."""
+"""Live sources with records that exist but have not arrived: ticks wait for them."""
 
 import json
 from pathlib import Path
@@ -47,7 +47,7 @@ def test_a_due_tick_waits_for_records_in_flight(tmp_path: Path) -> None:
     assert published(made) == [[7, 0]]
 
 
-def test_a_source_that_can_be_read_again_is_not_pan_private() -> None:
+def test_replayable_source_cannot_be_pan_private() -> None:
     with pytest.raises(ValueError, match="supports_pan_private must be False for a source that can be read again"):
         SourceKind(supports_pan_private=True)
     assert SourceKind(supports_pan_private=True, is_replayable=False).supports_pan_private
@@ -58,9 +58,9 @@ class ForeignError(SourceError):
 
 
 class ForeignAccessError(SourceAccessError):
-    """The same, of a source that is away."""
+    """An error of another package about an unreachable source."""
 
 
-def test_errors_of_other_packages_are_one_line_with_an_exit_code() -> None:
+def test_errors_of_other_packages_are_one_line_with_exit_code() -> None:
     assert describe_error(ForeignError("topic must exist, got none")) == ("topic must exist, got none", EXIT_REFUSED)
     assert describe_error(ForeignAccessError("broker is away")) == ("broker is away", EXIT_FAILED)

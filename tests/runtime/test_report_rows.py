@@ -1,4 +1,4 @@
-"""How reports are kept and written: codes once, with how often they came, and vectors as they come."""
+"""Storage of reports: each code once, with its number, and vectors as they arrive."""
 
 from struct import Struct
 
@@ -19,7 +19,7 @@ from streamgauge.runtime.live.open_ticks import OpenSums
 from tests.support.reported_polls import tally_of, told_by
 
 
-def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over() -> None:
+def test_reports_of_long_tick_are_written_in_few_parts() -> None:
     reports, parts, written = OpenReports(), dict[str, bytes](), 0
     for number in range(500):
         reports.add(tally_of(pack_codes(np.array([number, 7]), 3)))
@@ -38,7 +38,7 @@ def test_reports_of_a_long_tick_are_written_in_few_parts_and_not_over_and_over()
     assert not hasattr(OpenSums, "save_changes")
 
 
-def test_a_part_of_many_bytes_is_not_written_again() -> None:
+def test_large_part_is_not_written_again() -> None:
     """A store cannot contain one part with all vectors of a long tick."""
     reports, commits = OpenReports(max_part_bytes=1000), list[int]()
     for number in range(600):
@@ -50,7 +50,7 @@ def test_a_part_of_many_bytes_is_not_written_again() -> None:
 
 
 @pytest.mark.parametrize("large", [1, 100, 1000])
-def test_no_part_is_larger_than_a_store_takes_however_many_reports_come_at_once(large: int) -> None:
+def test_no_part_exceeds_size_limit_for_any_number_of_reports(large: int) -> None:
     drawn, reports = np.random.default_rng(1).integers(0, 256, (300, 20), np.uint8), OpenReports(large)
     for at in range(0, 300, 100):
         reports.add(tally_of(drawn[at : at + 100]))
@@ -62,7 +62,7 @@ def test_no_part_is_larger_than_a_store_takes_however_many_reports_come_at_once(
 
 
 @pytest.mark.parametrize("size", [1, 3, 4, 5, 130])
-def test_reports_are_read_as_they_were_written_whatever_their_size(size: int) -> None:
+def test_reports_of_any_size_are_decoded_as_encoded(size: int) -> None:
     drawn = np.random.default_rng(size).integers(0, 256, (50, size), np.uint8)
     parts = [
         group_by_tick(np.arange(50) % 3 - 1, drawn, np.full(50, 7)),
@@ -79,7 +79,7 @@ def test_reports_are_read_as_they_were_written_whatever_their_size(size: int) ->
     assert {*map(bytes, one_by_one)} == {*map(bytes, drawn)}
 
 
-def test_reports_that_come_one_by_one_are_never_all_there_at_once() -> None:
+def test_single_reports_are_produced_in_bounded_pieces() -> None:
     rows = np.arange(40, dtype=np.uint8).reshape(4, 10)
     pieces = list(CountedReports(rows, np.array([1, 9, 0, 3], np.uint32)).reports(max_bytes=64))
     assert [len(piece) for piece in pieces] == [6, 6, 1]
@@ -87,7 +87,7 @@ def test_reports_that_come_one_by_one_are_never_all_there_at_once() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"SGT1", Struct("<qQ").pack(7, 2) + bytes(16), b"SGT1" + bytes(20)])
-def test_reports_that_another_version_wrote_are_refused_and_not_misread(data: bytes) -> None:
-    """The third is as parts were before reports could be vectors: tick, how many, codes, how often each."""
+def test_reports_of_another_version_are_refused(data: bytes) -> None:
+    """The third has the format from before vector reports: tick, number of codes, codes, counts."""
     with pytest.raises(InvalidSaveError, match="must be as this version writes them, got others: go on"):
         decode_part(data)

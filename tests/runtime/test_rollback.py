@@ -1,8 +1,8 @@
-"""However copies of a store are put back, an event was never in more draws than the ledger says it paid for.
+"""After any rollbacks, no event was in more draws than the ledger has charged.
 
-A curator runs some ticks, takes copies, puts them back, ends and begins releases, at random, and always says
-`--accept-rollback`. Whatever is published is written down: two values for a tick are two draws. Each release is
-of each tick by itself, so what an event in a tick has lost is epsilon for every draw of that tick.
+A curator runs ticks, copies the store, restores copies, ends and begins releases, at random, and always sets
+`--accept-rollback`. The test records every published value: two values for a tick are two draws. Each release
+is of single ticks, so an event in a tick has lost epsilon for every draw of that tick.
 """
 
 import json
@@ -34,7 +34,7 @@ tmp_path = pytest.fixture(in_memory, name="tmp_path")
 
 
 class Curator:
-    """A folder with a pipeline, what was ever copied of its store, and what was ever published."""
+    """A folder with a pipeline, all copies of its store, and all published values."""
 
     def __init__(self, folder, **settings):
         self.folder, self.settings = folder, {"unit": "event", "budget": {"epsilon": 9}} | settings
@@ -54,7 +54,7 @@ class Curator:
         return load_key(self.settings.get("key", "file:v.key"), self.folder)
 
     def run(self, ticks=TICKS, **said):
-        """So many ticks more, as if stopped then."""
+        """Run for `ticks` more ticks, and stop."""
         running = self.pipeline.ticks(
             max_batch_ticks=1, **{"accept_rollback": True, "components": self.components, **said}
         )
@@ -76,7 +76,7 @@ class Curator:
             shutil.copytree(self.copies[number % len(self.copies)], self.store)
 
     def edit(self, choice):
-        """A release of the file is taken out, or another comes in; a name is never used again."""
+        """Remove a release from the file, or add another one; never use a name again."""
         if choice % 2 and len(self.names) > 1:
             self.names.pop(choice % len(self.names))
         else:
@@ -90,12 +90,12 @@ class Curator:
         return self.pipeline.ledger().ledger.spent_loss(tick, tick).epsilon / EPSILON
 
     def overdrawn(self):
-        """Ticks of which the ledger does not know all draws."""
+        """Return the ticks with more draws than the ledger has charged."""
         return [tick for tick in range(1, TICKS + 1) if self.draws(tick) > self.spent(tick)]
 
 
 def lives(curator, seed, steps=10):
-    """One life of a store, at random."""
+    """Run a random sequence of runs, copies, rollbacks and edits."""
     chance = random.Random(seed)
     deeds = (
         curator.copy,
@@ -111,21 +111,21 @@ def lives(curator, seed, steps=10):
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("seed", range(6))
-def test_an_event_was_never_in_more_draws_than_the_ledger_says(tmp_path, seed):
+def test_no_event_is_in_more_draws_than_charged(tmp_path, seed):
     curator = Curator(tmp_path)
     lives(curator, seed)
     assert curator.overdrawn() == []
 
 
 class Forgetful(RollbackGuard):
-    """A twin whose rollback guard does not tell what was charged."""
+    """A twin of the rollback guard that reports no charges."""
 
     def charges(self):
         return ()
 
 
 def cut_short(spent, tick):
-    """A twin that takes every charge for one of a release which ran until then."""
+    """A twin that caps every charge at the current tick."""
     return replace(spent, last=tick if spent.last is None else min(spent.last, tick))
 
 
@@ -134,7 +134,7 @@ TWINS = {"runtime.resources.RollbackGuard": Forgetful, "store.rollback_guard.Rec
 
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("seed", [1, 2])
-def test_a_twin_that_forgets_what_was_charged_elsewhere_is_caught(tmp_path, monkeypatch, name, seed):
+def test_twin_that_forgets_charges_of_lost_history_is_caught(tmp_path, monkeypatch, name, seed):
     monkeypatch.setattr(f"streamgauge.{name}", TWINS[name])
     curator = Curator(tmp_path)
     lives(curator, seed)
@@ -143,7 +143,7 @@ def test_a_twin_that_forgets_what_was_charged_elsewhere_is_caught(tmp_path, monk
 
 @pytest.fixture
 def curator(tmp_path):
-    """A store of three ticks was copied, and ran on to the end."""
+    """A store that was copied after three ticks, and then ran to the end."""
     curator = Curator(tmp_path)
     curator.run(3)
     curator.copy()
@@ -151,7 +151,7 @@ def curator(tmp_path):
     return curator
 
 
-def test_the_same_copy_is_paid_for_each_time_that_it_is_put_back(curator):
+def test_same_copy_is_charged_at_each_rollback(curator):
     for times in range(1, 5):
         curator.put_back(0)
         curator.run()
@@ -159,7 +159,7 @@ def test_the_same_copy_is_paid_for_each_time_that_it_is_put_back(curator):
         assert [curator.spent(tick) for tick in range(1, TICKS + 1)] == [times + 1] * TICKS
 
 
-def test_a_release_that_only_the_lost_store_had_is_not_forgotten(curator):
+def test_release_of_lost_store_is_charged_after_rollback(curator):
     curator.put_back(0)
     curator.run()
     curator.edit(0)
@@ -174,8 +174,8 @@ def test_a_release_that_only_the_lost_store_had_is_not_forgotten(curator):
 
 
 @pytest.mark.parametrize("runs_on", [True, False])
-def test_what_went_on_elsewhere_after_its_end_here_is_entered_for_the_ticks_after(tmp_path, runs_on):
-    """Where it could not run on here; where it could, it is charged again for all that it draws anew."""
+def test_release_continued_in_lost_history_is_charged_for_later_ticks(tmp_path, runs_on):
+    """The entry is there if the release could not drain here; else it is charged again for all new draws."""
     curator = Curator(tmp_path)
     curator.components = {} if runs_on else {SessionBuilder: StoppingBuilder}
     curator.names.append("r2")
@@ -196,7 +196,7 @@ def test_what_went_on_elsewhere_after_its_end_here_is_entered_for_the_ticks_afte
     assert runs_on or ("r2", 3, 8) in found
 
 
-def test_the_budget_may_refuse_to_pay_and_then_nothing_is_charged(curator):
+def test_rollback_above_budget_is_refused_without_charge(curator):
     curator.put_back(0)
     curator.settings["budget"] = {"epsilon": str(EPSILON)}
     before = curator.pipeline.ledger().ledger_entries
@@ -205,7 +205,7 @@ def test_the_budget_may_refuse_to_pay_and_then_nothing_is_charged(curator):
     assert curator.pipeline.ledger().ledger_entries == before
 
 
-def test_a_rotation_does_not_make_an_old_copy_the_newest(curator):
+def test_rotation_of_old_copy_is_refused(curator):
     old, new = curator.key, create_key(curator.folder / "new.key")
     curator.put_back(0)
     with pytest.raises(RollbackError, check=has_code("rollback")):
@@ -213,16 +213,16 @@ def test_a_rotation_does_not_make_an_old_copy_the_newest(curator):
 
 
 @pytest.mark.parametrize("named", ["v.key", "new.key"])
-def test_after_a_rotation_every_earlier_copy_is_refused_under_either_key(curator, named):
+def test_copy_from_before_rotation_is_refused_under_either_key(curator, named):
     old, new = curator.key, create_key(curator.folder / "new.key")
-    curator.copy()  # of the very moment of the rotation
+    curator.copy()  # at the moment of the rotation
     rotate(curator.store, old, new)
     curator.settings["key"] = "file:new.key"
     curator.run(accept_rollback=False)
     for number in (0, 1):
         curator.put_back(number)
         curator.settings["key"] = "file:v.key"
-        if named == "new.key":  # who has the old key can put a copy under the new one, if he is let
+        if named == "new.key":  # the old key could rotate a copy to the new key
             with pytest.raises(RollbackError, check=has_code("rollback")):
                 rotate(curator.store, old, new)
         with pytest.raises(RollbackError, check=has_code("rollback")):
@@ -246,7 +246,7 @@ HOW = ["deleted", "another's", "the key was moved"]
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_a_store_that_lost_its_guard_is_refused_and_nothing_is_charged(curator, how):
+def test_store_without_its_guard_is_refused_without_charge(curator, how):
     without_its_guard(curator, how)
     before = curator.pipeline.ledger().ledger_entries
     with pytest.raises(RollbackError, match="--trust-store; or run --accept-rollback"):
@@ -257,7 +257,7 @@ def test_a_store_that_lost_its_guard_is_refused_and_nothing_is_charged(curator, 
 
 
 @pytest.mark.parametrize("how", HOW)
-def test_who_says_that_it_is_the_newest_goes_on_and_it_is_written_down_once(curator, how):
+def test_trust_store_accepts_missing_guard_and_is_recorded_once(curator, how):
     without_its_guard(curator, how)
     for newest in (True, False):
         curator.run(accept_rollback=False, trust_store=newest)
@@ -268,7 +268,7 @@ def test_who_says_that_it_is_the_newest_goes_on_and_it_is_written_down_once(cura
         curator.run(accept_rollback=False, trust_store=True)
 
 
-def test_who_cannot_say_so_pays_for_all_ticks_there_are(curator):
+def test_rollback_without_guard_charges_all_ticks(curator):
     curator.put_back(0)
     without_its_guard(curator, "deleted")
     curator.run()
@@ -279,7 +279,7 @@ def test_who_cannot_say_so_pays_for_all_ticks_there_are(curator):
 
 @pytest.fixture
 def in_the_environment(curator, monkeypatch):
-    """A curator whose store was put under a key that is no file."""
+    """A curator with a store under a key from an environment variable."""
     new = create_key(curator.folder / "new.key")
     monkeypatch.setenv("V_KEY", new.secret.hex())
     rotate(curator.store, curator.key, load_key("env:V_KEY", curator.folder))
@@ -289,7 +289,7 @@ def in_the_environment(curator, monkeypatch):
     return curator
 
 
-def test_under_a_key_that_is_no_file_copies_are_reported_too_and_paid_for_each_time(in_the_environment):
+def test_rollback_under_environment_key_is_refused_or_charged_each_time(in_the_environment):
     curator = in_the_environment
     curator.copy()
     curator.edit(0)
@@ -304,8 +304,8 @@ def test_under_a_key_that_is_no_file_copies_are_reported_too_and_paid_for_each_t
 
 
 @pytest.mark.parametrize("step", [*COMMIT_STEPS, "never"])
-def test_a_copy_from_before_a_rotation_knows_what_came_after_it(curator, step):
-    """However the rotation ended, and under whichever key it is run."""
+def test_copy_from_before_rotation_is_charged_for_later_draws(curator, step):
+    """This holds after a failure at any step of the rotation, and for a copy under the old key."""
     old, new = curator.key, create_key(curator.folder / "new.key")
     with suppress(ZeroDivisionError):
         rotate(curator.store, old, new, steps=lambda at: 1 // 0 if at == step else None)
@@ -321,7 +321,7 @@ def test_a_copy_from_before_a_rotation_knows_what_came_after_it(curator, step):
     assert curator.overdrawn() == []
 
 
-def test_a_budget_that_is_raised_in_the_same_start_pays(curator):
+def test_budget_raised_in_same_start_covers_rollback(curator):
     curator.settings["budget"] = {"epsilon": str(EPSILON)}
     curator.run(change_budget=True)
     curator.copy()
@@ -335,14 +335,14 @@ def test_a_budget_that_is_raised_in_the_same_start_pays(curator):
     assert curator.overdrawn() == []
 
 
-def test_who_says_both_pays(curator):
+def test_trust_store_with_accept_rollback_still_charges(curator):
     curator.put_back(0)
     without_its_guard(curator, "deleted")
     curator.run(trust_store=True)
     assert curator.spent(1) == 2
 
 
-def test_readers_do_not_see_what_the_guard_does_not_know(tmp_path, monkeypatch):
+def test_readers_see_only_commits_known_to_guard(tmp_path, monkeypatch):
     reader = Curator(tmp_path)
     reader.run(3)
     monkeypatch.setattr(RollbackGuard, "write", fails)
@@ -359,7 +359,7 @@ def fails(self, *texts):
         raise OSError("no room")
 
 
-def test_a_new_store_in_the_place_of_one_that_published_is_refused_or_takes_over_its_charges(curator):
+def test_new_store_replacing_published_one_is_refused_or_charged(curator):
     shutil.rmtree(curator.store)
     with pytest.raises(RollbackError, match=r"another than the one that published up to tick 10: bring it back"):
         curator.run(accept_rollback=False)
@@ -369,7 +369,7 @@ def test_a_new_store_in_the_place_of_one_that_published_is_refused_or_takes_over
         assert [curator.spent(tick) for tick in (1, TICKS)] == [2, 2]
 
 
-def test_a_store_that_comes_back_pays_for_the_one_that_was_in_its_place(curator):
+def test_restored_store_is_charged_for_store_that_replaced_it(curator):
     shutil.copytree(curator.store, curator.folder / "first")
     shutil.rmtree(curator.store)
     curator.run()
@@ -391,7 +391,7 @@ def test_a_store_that_published_nothing_may_be_deleted(tmp_path):
     assert curator.spent(1) == 1
 
 
-def test_a_release_of_which_nothing_is_left_to_draw_is_not_paid_for_again(curator):
+def test_complete_release_is_not_charged_again(curator):
     curator.copy()
     curator.edit(0)
     curator.run()

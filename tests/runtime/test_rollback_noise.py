@@ -92,7 +92,7 @@ def test_a_crash_after_the_charge_leaves_no_old_draws(tmp_path: Path) -> None:
     assert history.difference != LATE_EVENTS
 
 
-def test_a_session_that_keeps_the_old_draws_is_caught(tmp_path: Path) -> None:
+def test_twin_that_reuses_old_draws_is_caught(tmp_path: Path) -> None:
     class RepeatingRun(ReleaseRun):
         def redraw_future_noise(self) -> None:
             pass
@@ -110,7 +110,7 @@ def test_a_release_that_cannot_redraw_must_end_first(tmp_path: Path) -> None:
         history.run(begin, begin + 2, 3, accept_rollback=True)
 
 
-def test_a_replaced_store_is_found_by_any_spelling_of_its_path(tmp_path: Path) -> None:
+def test_replaced_store_is_detected_by_any_spelling_of_path(tmp_path: Path) -> None:
     real, link = tmp_path / "real", tmp_path / "link"
     real.mkdir()
     link.symlink_to(real)

@@ -29,7 +29,7 @@ def made(sink: str) -> Tables:
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_a_sink_that_another_pipeline_wrote_is_refused_before_a_charge(folder: Path, sink: str) -> None:
+def test_sink_of_another_pipeline_is_refused_before_charge(folder: Path, sink: str) -> None:
     run(pipeline(folder, made(sink), "first.toml"))
     before = content(folder, sink)
     second = pipeline(folder, made(sink), "second.toml")
@@ -42,7 +42,7 @@ def test_a_sink_that_another_pipeline_wrote_is_refused_before_a_charge(folder: P
 
 
 @pytest.mark.parametrize("sink", SINKS)
-def test_two_runs_at_once_do_not_share_a_sink_even_a_new_one(folder: Path, sink: str) -> None:
+def test_concurrent_runs_cannot_share_sink_even_new_one(folder: Path, sink: str) -> None:
     first, second = (pipeline(folder, made(sink), f"{name}.toml") for name in ("first", "second"))
     running = iter(first)
     next(running)
@@ -55,7 +55,7 @@ def test_two_runs_at_once_do_not_share_a_sink_even_a_new_one(folder: Path, sink:
 
 
 def test_no_two_files_share_a_store(tmp_path: Path) -> None:
-    """The folder is named by what is before .toml, so every pipeline file ends with that."""
+    """The folder has the name before .toml, so every pipeline file must end with .toml."""
     for name in ("c.backup", "c", "c.TOML", ".toml", "c.toml.old"):
         with pytest.raises(PipelineFileError, match=r"the file's name must end with \.toml"):
             pipeline(tmp_path, TABLES, name)

@@ -1,6 +1,6 @@
-"""However copies of a store are put back and paid for, a sink has what its store has, each tick once.
+"""After any accepted rollbacks, a sink has the values of its store, each tick once.
 
-Two histories, A and B, share three ticks. B's store was run last, and wrote the sink; then A's is put back.
+Two histories, A and B, share three ticks. B's store ran last and wrote the sink; then A's store is restored.
 """
 
 import json
@@ -63,7 +63,7 @@ class Published(Curator):
 
 
 def diverged(folder, sink, b):
-    """The store of A is put back where B's was, which ran to tick `b`."""
+    """Restore the store of A in place of B's, which ran to tick `b`."""
     curator = Published(folder)
     curator.sink = sink
     curator.run(SHARED)
@@ -79,7 +79,7 @@ def diverged(folder, sink, b):
 @pytest.mark.one_of_each
 @every_sink
 @every_length
-def test_a_sink_that_another_history_wrote_is_written_again_when_that_is_paid_for(tmp_path, sink, b):
+def test_sink_of_another_history_is_rewritten_after_accepted_rollback(tmp_path, sink, b):
     curator = diverged(tmp_path, sink, b)
     with pytest.raises(RollbackError, check=has_code("rollback")):
         curator.run(accept_rollback=False)
@@ -91,7 +91,7 @@ def test_a_sink_that_another_history_wrote_is_written_again_when_that_is_paid_fo
 
 
 @every_sink
-def test_a_twin_that_looks_at_no_content_mixes_histories(tmp_path, monkeypatch, sink):
+def test_twin_that_ignores_sink_content_mixes_histories(tmp_path, monkeypatch, sink):
     for kind in (LineFile, ParquetParts):
         monkeypatch.setattr(kind, "diverged", lambda self, knows: None)
     curator = diverged(tmp_path, sink, TICKS)
@@ -99,12 +99,12 @@ def test_a_twin_that_looks_at_no_content_mixes_histories(tmp_path, monkeypatch, 
     try:
         assert curator.in_sink() != curator.in_store()
     except (ValueError, duckdb.Error):
-        assert sink != "out.parquet"  # lines may be cut within
+        assert sink != "out.parquet"  # a line may be truncated
 
 
 @every_sink
-def test_a_sink_that_is_gone_is_written_again_too(tmp_path, sink):
-    """B's curator moved it away: that A was put back is known from the rollback guard."""
+def test_missing_sink_is_written_again(tmp_path, sink):
+    """B's curator moved the sink away; the rollback guard shows that A was restored."""
     curator = diverged(tmp_path, sink, TICKS)
     (tmp_path / sink).rename(tmp_path / "elsewhere")
     curator.run()
@@ -112,7 +112,7 @@ def test_a_sink_that_is_gone_is_written_again_too(tmp_path, sink):
 
 
 class Killed(BaseException):
-    """As by a signal."""
+    """A simulated kill signal."""
 
 
 def killed_at(step, number):
@@ -128,7 +128,7 @@ def killed_at(step, number):
 @pytest.mark.one_of_each("step")
 @pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
 @pytest.mark.parametrize(("step", "number"), MOMENTS)
-def test_a_crash_while_it_is_written_again_costs_nothing(tmp_path, sink, step, number):
+def test_crash_during_rewrite_of_sink_costs_nothing(tmp_path, sink, step, number):
     curator = diverged(tmp_path, sink, 6)
     with pytest.raises(Killed):
         curator.run(step=killed_at(step, number))
@@ -148,8 +148,8 @@ def forget_guard(monkeypatch):
 
 @pytest.mark.parametrize("sink", ["out.jsonl", "out.parquet"])
 @pytest.mark.parametrize("number", [1, 4])
-def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, monkeypatch, sink, number):
-    """So that an older copy is refused by the sink, where there is nothing else to tell."""
+def test_partly_rewritten_sink_still_detects_rollback(tmp_path, monkeypatch, sink, number):
+    """The sink refuses an older copy, even if nothing else shows the rollback."""
     curator = diverged(tmp_path, sink, 6)
     with pytest.raises(Killed):
         curator.run(step=killed_at("sink_written", number))
@@ -160,8 +160,8 @@ def test_a_sink_that_is_half_written_again_tells_of_the_newest_commit(tmp_path, 
 
 
 @every_sink
-def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_reported_to_name_another(tmp_path, monkeypatch, sink):
-    """Its trace is all that tells of a rollback where the rollback guard does not."""
+def test_shorter_sink_of_another_history_is_refused_as_rollback(tmp_path, monkeypatch, sink):
+    """Without the rollback guard, only the trace in the sink shows the rollback."""
     curator = diverged(tmp_path, sink, 6)
     forget_guard(monkeypatch)
     with pytest.raises(RollbackError, check=has_code("rollback")):
@@ -169,7 +169,7 @@ def test_a_shorter_sink_tells_what_it_knows_before_anybody_is_reported_to_name_a
 
 
 @every_sink
-def test_a_sink_that_lost_what_this_history_wrote_is_refused_and_nothing_is_charged(tmp_path, sink):
+def test_truncated_sink_is_refused_before_any_charge(tmp_path, sink):
     curator = Published(tmp_path)
     curator.sink = sink
     curator.run(SHARED)

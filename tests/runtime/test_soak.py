@@ -20,7 +20,7 @@ import pytest
 from streamgauge.store.keys import create_key
 
 SECONDS = int(os.environ.get("STREAMGAUGE_SOAK_SECONDS", "600"))
-STEADY_PART = 0.5  # of the time is one life, whose memory is watched; in the rest the run is killed
+STEADY_PART = 0.5  # of the time without kills, to watch the memory
 LONGEST_LIFE = 15  # seconds between two kills
 EVENTS_A_SECOND = 200
 WARM_UP = 0.2  # of the steady part
@@ -128,7 +128,7 @@ def kill_at_random(folder: Path, until: float) -> int:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="memory of a process is read as Linux shows it")
-def test_a_live_run_counts_every_event_once_with_flat_memory_through_kills(tmp_path: Path) -> None:
+def test_killed_live_run_counts_events_once_with_flat_memory(tmp_path: Path) -> None:
     begun = int(time.time())
     ticks = SECONDS + 10  # some for the last start
     text = PIPELINE.format(start=as_text(begun), end=as_text(begun + ticks))

@@ -1,4 +1,4 @@
-"""Budgets with a delta in pipelines: pure releases add up, Gaussian ones get what they leave."""
+"""Budgets with a delta in pipelines: pure releases add up, and Gaussian ones share the rest."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -31,7 +31,7 @@ def shared(share: str, name: str = "shared") -> dict[str, Any]:
 
 
 def with_shares(folder: Path, *releases: dict[str, Any], **stream: Any) -> Any:
-    """A pipeline whose releases cost what they say, and no other epsilon."""
+    """Return a pipeline with releases that cost exactly their declared loss."""
     made = tables(**{"budget": BOTH, **stream})
     made["release"] = [{"window": "each", **release} for release in releases]
     return pipeline(folder, made)
@@ -70,7 +70,7 @@ def test_a_sixth_release_is_refused_in_epsilon(tmp_path: Path) -> None:
     )
 
 
-def test_shares_take_what_epsilons_leave(tmp_path: Path) -> None:
+def test_shares_are_of_budget_after_epsilons(tmp_path: Path) -> None:
     pure = {"name": "pure", "sql": COUNTS, "epsilon": "1/2"}
     made = with_shares(tmp_path, pure, shared("1/4", "few"), shared("3/4", "most"))
     left = Approx("1/2", 1e-6).additive_loss
@@ -93,7 +93,7 @@ def test_shares_are_refused_if_epsilons_leave_nothing(tmp_path: Path) -> None:
             with_shares(tmp_path, pure | {"epsilon": epsilon}, shared("1/2"))
 
 
-def test_the_ledger_has_what_is_left_both_ways_for_runs_of_ticks(tmp_path: Path) -> None:
+def test_ledger_timeline_states_remaining_epsilon_and_rho(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "short", "sql": COUNTS, "epsilon": "1/4", "horizon": "50s"}, budget=BOTH)
     until(made, tmp_path, 3)
     texts = ledger_log_as_json(made.ledger(), made.file)
@@ -104,7 +104,7 @@ def test_the_ledger_has_what_is_left_both_ways_for_runs_of_ticks(tmp_path: Path)
     assert Fraction(later["remaining"]["rho"]) == BUDGET.additive_loss.rho
 
 
-def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(tmp_path: Path) -> None:
+def test_analyst_with_quarter_share_may_spend_quarter_of_epsilon(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "1/100"}, budget=BOTH)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=QUARTER, epsilon=0.25),))
     assert remaining_share(made.ledger(), "ana", QUARTER) == Remainder(Fraction(0), Fraction(0))
@@ -116,7 +116,7 @@ def test_an_analyst_with_a_quarter_of_the_budget_may_take_a_quarter_of_epsilon(t
         until(made, tmp_path, 6, at=3, adhoc_releases=(more,))
 
 
-def test_an_analysts_pure_and_gaussian_releases_take_parts_that_add_up(tmp_path: Path) -> None:
+def test_pure_and_gaussian_releases_of_analyst_add_up(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "1/100"}, budget=BOTH)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made, share=HALF, epsilon=0.25),))
     left = remaining_share(made.ledger(), "ana", HALF)
@@ -126,7 +126,7 @@ def test_an_analysts_pure_and_gaussian_releases_take_parts_that_add_up(tmp_path:
     assert plan_adhoc(made.file, wanted).remaining_share == Remainder(Fraction(0), Fraction(0))
 
 
-def test_a_share_allows_what_the_one_ledger_refuses_and_that_is_refused(tmp_path: Path) -> None:
+def test_charge_inside_share_but_above_budget_is_refused(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "3/4"}, budget=BOTH)
     until(made, tmp_path, 3)
     wanted = build_request(made, share=HALF, epsilon=0.5)
@@ -149,7 +149,7 @@ def last_error(made: Any) -> float:
     return float(made.plan().releases[0].errors[-1].half_width)
 
 
-def test_a_plan_names_the_rho_that_costs_no_more_and_errs_less(tmp_path: Path) -> None:
+def test_plan_suggests_rho_with_equal_cost_and_smaller_error(tmp_path: Path) -> None:
     made = with_shares(tmp_path, {"name": "all", "epsilon": 0.5, **LONG}, **LIVE)
     (hint,) = hints(made)
     other = with_shares(tmp_path, {"name": "all", "rho": 0.00664, **LONG}, **LIVE)
@@ -160,7 +160,7 @@ def test_a_plan_names_the_rho_that_costs_no_more_and_errs_less(tmp_path: Path) -
     assert other.plan().spent[1].epsilon <= made.plan().spent[1].epsilon
 
 
-def test_a_plan_names_the_rho_that_all_releases_could_share(tmp_path: Path) -> None:
+def test_plan_suggests_rho_for_all_releases_together(tmp_path: Path) -> None:
     five = [{"name": f"all{i}", "epsilon": 0.2, **LONG} for i in range(5)]
     made = with_shares(tmp_path, *five, **LIVE)
     rhos = [{"name": f"all{i}", "rho": 0.00487, **LONG} for i in range(5)]
@@ -172,8 +172,8 @@ def test_a_plan_names_the_rho_that_all_releases_could_share(tmp_path: Path) -> N
     assert other.plan().spent[1].epsilon <= made.plan().spent[1].epsilon == 1
 
 
-def test_releases_that_never_meet_are_not_reported_to_share_a_rho(tmp_path: Path) -> None:
-    """Of two units' budgets each could lose more than before."""
+def test_releases_in_separate_ticks_get_no_shared_rho_hint(tmp_path: Path) -> None:
+    """With a shared rho, each of two units could lose more than before."""
     made = live(tmp_path, {"name": "r0", "sql": TOTAL, "epsilon": "1/2", "horizon": "50s"}, budget=BOTH)
     until(made, tmp_path, 70)
     later = tables(
@@ -186,7 +186,7 @@ def test_releases_that_never_meet_are_not_reported_to_share_a_rho(tmp_path: Path
     assert hint.startswith("rho = 0.00664 in place of epsilon spends no more")
 
 
-def test_an_analysts_plan_has_the_hint_too(tmp_path: Path) -> None:
+def test_plan_of_ad_hoc_release_suggests_rho_too(tmp_path: Path) -> None:
     made = live(tmp_path, {"name": "counts", "sql": COUNTS, "epsilon": "1/100"}, budget=BOTH)
     body = {"name": "asked", "epsilon": 0.5, **LONG}
     found = plan_adhoc(made.file, AdHocRelease(parse_adhoc_release(body, made.file.stream), "ana", None))
@@ -206,7 +206,7 @@ def test_an_analysts_plan_has_the_hint_too(tmp_path: Path) -> None:
         (BOTH, {"epsilon": 0.5, "mechanism": "Pegasus", "window": "each"}),
     ],
 )
-def test_a_plan_has_no_such_hint_without_a_delta_or_a_gain(
+def test_plan_suggests_no_rho_without_delta_or_gain(
     tmp_path: Path, budget: dict[str, Any], release: dict[str, Any]
 ) -> None:
     made = with_shares(tmp_path, {"name": "all", **LONG, **release}, budget=budget, **LIVE)
@@ -214,7 +214,7 @@ def test_a_plan_has_no_such_hint_without_a_delta_or_a_gain(
     assert [hint for hint in hints(made) if "spends no more" in hint] == []
 
 
-def test_what_is_left_reads_as_alternatives() -> None:
+def test_remaining_budget_is_printed_as_alternatives() -> None:
     assert loss_text(Remainder(Fraction(3, 4), Fraction(1, 100))) == "epsilon 0.75 or rho 0.01"
     assert loss_text(Remainder(Fraction(0), Fraction(0))) == "nothing"
     assert Remainder(Fraction(1), Zcdp(1).rho).amount == 1

@@ -1,4 +1,4 @@
-"""Runs over standard input: a finished one is read to its end first, a live one is kept as it comes."""
+"""Runs on standard input: a batch input is read to its end first, a live one is stored as it arrives."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def text(events: list[Tables]) -> bytes:
 
 @pytest.fixture
 def pipe() -> Iterator[Callable[[bytes], int]]:
-    """Makes descriptors from which some bytes come, and then the end."""
+    """Return a function that makes descriptors with some bytes, and then an end."""
     opened: list[int] = []
     threads: list[Thread] = []
 
@@ -66,7 +66,7 @@ def test_a_finished_input_is_published_when_it_has_ended(tmp_path: Path, pipe: C
     assert published(made) == [[5.0, 5.0]] * 10
 
 
-def test_nothing_is_published_before_the_end(tmp_path: Path) -> None:
+def test_nothing_of_batch_input_is_published_before_end(tmp_path: Path) -> None:
     made, stop = pipeline(tmp_path, tables(**INPUT)), Flag()
     reading, writing = os.pipe()
     os.write(writing, text(one_a_second()))
@@ -78,7 +78,7 @@ def test_nothing_is_published_before_the_end(tmp_path: Path) -> None:
     assert ticks_of(made) == []
 
 
-def test_what_was_stopped_goes_on_with_the_same_input(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
+def test_stopped_run_continues_with_same_input(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
     made, data = pipeline(tmp_path, tables(**INPUT)), text(one_a_second())
     ticks = made.ticks(standard_input=pipe(data), max_batch_ticks=2)
     next(ticks)
@@ -89,7 +89,7 @@ def test_what_was_stopped_goes_on_with_the_same_input(tmp_path: Path, pipe: Call
     assert published(made)[2:] == [[5.0, 5.0]] * 8
 
 
-def test_and_not_with_another(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
+def test_stopped_run_refuses_another_input(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
     made = pipeline(tmp_path, tables(**INPUT))
     ticks = made.ticks(standard_input=pipe(text(one_a_second())), max_batch_ticks=2)
     next(ticks)
@@ -99,7 +99,7 @@ def test_and_not_with_another(tmp_path: Path, pipe: Callable[[bytes], int]) -> N
     assert ticks_of(made) == [1, 2]
 
 
-def test_a_new_release_over_a_finished_input_needs_that_input(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
+def test_new_release_on_finished_input_needs_that_input(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
     data = text(one_a_second())
     run(pipeline(tmp_path, tables(**INPUT)), standard_input=pipe(data))
     made = tables({"name": "counts", "sql": COUNTS}, {"name": "new", "sql": COUNTS, "epsilon": "1/4"}, **INPUT)
@@ -110,13 +110,13 @@ def test_a_new_release_over_a_finished_input_needs_that_input(tmp_path: Path, pi
     assert published(edited, "new") == published(edited) == [[5.0, 5.0]] * 10
 
 
-def test_a_finished_input_that_is_all_published_is_not_read(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
+def test_fully_published_input_is_not_read_again(tmp_path: Path, pipe: Callable[[bytes], int]) -> None:
     made = pipeline(tmp_path, tables(**INPUT))
     run(made, standard_input=pipe(text(one_a_second())))
     assert str(run(made, standard_input=pipe(b""))) == "nothing was left to publish"
 
 
-def test_an_input_that_might_not_fit_is_refused_by_declarations_before_it_is_charged(
+def test_input_too_large_by_declarations_is_refused_before_charge(
     tmp_path: Path, pipe: Callable[[bytes], int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("streamgauge.runtime.plan.limits.MAX_INPUT_PLACES", 19)
@@ -129,7 +129,7 @@ def test_an_input_that_might_not_fit_is_refused_by_declarations_before_it_is_cha
 
 
 @pytest.mark.parametrize("stopped", [False, True])
-def test_users_of_a_finished_input_are_bounded_wherever_a_run_resumes(
+def test_users_of_batch_input_are_bounded_across_resumed_runs(
     tmp_path: Path, pipe: Callable[[bytes], int], stopped: bool
 ) -> None:
     unit = {"user": "u", "max_events_per_tick": 2, "max_ticks": 3}
@@ -150,7 +150,7 @@ def test_comma_separated_input_has_a_header(tmp_path: Path, pipe: Callable[[byte
 
 
 class Typing(World):
-    """A world that types into a pipe; at a second it closes it."""
+    """A world that writes into a pipe, and closes it at a given second."""
 
     def __init__(self, like: World, happens: dict[float, bytes], ends: float) -> None:
         super().__init__(time=like.time, path=like.path)
@@ -178,8 +178,8 @@ def test_a_live_input_is_published_as_ticks_close(tmp_path: Path) -> None:
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_live_input_that_ends_leaves_open_ticks_to_the_next(tmp_path: Path) -> None:
-    """Cut in the middle of tick 3: what had come of it is kept, and the next run goes on from there."""
+def test_ended_live_input_leaves_open_ticks_to_next_run(tmp_path: Path) -> None:
+    """The input ends in the middle of tick 3; its events are stored, and the next run continues there."""
     made = pipeline(tmp_path, tables(**LIVE))
     clock = typed(tmp_path, made, by_fives(0, 25), ends=26)
     assert (ticks_of(made), clock.second) == ([1, 2], 26)
@@ -187,8 +187,8 @@ def test_a_live_input_that_ends_leaves_open_ticks_to_the_next(tmp_path: Path) ->
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_what_came_in_is_durable_before_the_next_is_read(tmp_path: Path) -> None:
-    """Killed between two blocks of one tick: the first is there, and no record can be typed again."""
+def test_block_is_durable_before_next_one_is_read(tmp_path: Path) -> None:
+    """The run stops between two blocks of one tick; the first is stored, and cannot be sent again."""
     made = pipeline(tmp_path, tables(**LIVE))
     reads = []
 
@@ -203,7 +203,7 @@ def test_what_came_in_is_durable_before_the_next_is_read(tmp_path: Path) -> None
     assert published(made) == [[5.0, 5.0]] * 6
 
 
-def test_a_live_input_closes_by_the_clock_not_by_its_events(tmp_path: Path) -> None:
+def test_live_input_ticks_close_by_clock_not_by_events(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(**LIVE))
     clock = typed(tmp_path, made, {2: text([event(1), event(30), event(10**9)])}, ends=70)
     assert published(made) == [[1, 0], [0, 0], [0, 0], [0, 0], [0, 0], [0, 0]]

@@ -30,7 +30,7 @@ def read(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file, strict=True))
 
 
-def test_a_csv_sink_is_wide_and_has_a_line_per_tick_and_group(folder: Path) -> None:
+def test_csv_sink_has_one_wide_line_per_tick_and_group(folder: Path) -> None:
     run(pipeline(folder, tables(sinks=CSV)))
     records, objects = read(folder / "out.csv"), lines(folder / "out.jsonl")
     assert list(records[0]) == ["release", "tick", "start", "end", "g", *COUNT_COLUMNS, "trace"]
@@ -41,7 +41,7 @@ def test_a_csv_sink_is_wide_and_has_a_line_per_tick_and_group(folder: Path) -> N
         assert (record["trace"], record["end"]) == (row["trace"], row["end"])
 
 
-def test_a_csv_sink_is_long_if_the_file_says_so(folder: Path) -> None:
+def test_csv_sink_is_long_if_declared(folder: Path) -> None:
     run(pipeline(folder, tables(sinks=[{"to": "out.csv", "shape": "long"}])))
     assert tuple(read(folder / "out.csv")[0]) == LONG_COLUMNS
 
@@ -53,7 +53,7 @@ def test_standard_output_is_wide_too(folder: Path, capfd: Any) -> None:
     assert len(printed) == 1 + 20
 
 
-def test_releases_of_different_columns_share_a_header_in_the_order_of_the_file(folder: Path) -> None:
+def test_releases_share_header_in_order_of_file(folder: Path) -> None:
     run(pipeline(folder, tables(SUMS, COUNTED, ROLLED, sinks=CSV)))
     records = read(folder / "out.csv")
     names = ["release", "tick", "start", "end", "level", "g", *SUM_COLUMNS, *COUNT_COLUMNS, "trace"]
@@ -66,7 +66,7 @@ def test_releases_of_different_columns_share_a_header_in_the_order_of_the_file(f
     assert len(lines(folder / "out.jsonl")) == len(records)
 
 
-def test_an_edit_that_changes_the_header_is_refused_before_a_charge(folder: Path) -> None:
+def test_edit_that_changes_header_is_refused_before_charge(folder: Path) -> None:
     run(pipeline(folder, tables(COUNTED, sinks=CSV)))
     before, acts = ((folder / "out.csv").read_bytes(), pipeline(folder, tables(COUNTED)).ledger().ledger_entries)
     assert pipeline(folder, tables(COUNTED, sinks=CSV)).plan().refusals == ()
@@ -84,14 +84,14 @@ def test_an_edit_that_changes_the_header_is_refused_before_a_charge(folder: Path
     assert {record["release"] for record in read(folder / "new.csv")} == {"counts", "more"}
 
 
-def test_a_sink_of_one_shape_is_not_continued_in_the_other(folder: Path) -> None:
+def test_wide_sink_is_not_continued_as_long_sink(folder: Path) -> None:
     run(pipeline(folder, tables(COUNTED, sinks=CSV)))
     long = [*CSV[:1], {"to": "out.csv", "shape": "long"}]
     with pytest.raises(SinkError, match=r"got a change \(.*\+group, \+measure"):
         run(pipeline(folder, tables(COUNTED, sinks=long)))
 
 
-def test_a_release_with_the_columns_of_the_header_comes_and_goes(folder: Path) -> None:
+def test_releases_with_header_columns_may_be_added_and_removed(folder: Path) -> None:
     run(pipeline(folder, tables(SUMS, COUNTED, sinks=CSV)))
     header = (folder / "out.csv").read_text().splitlines()[0]
     run(pipeline(folder, tables(COUNTED, MORE, sinks=CSV)))
@@ -101,14 +101,14 @@ def test_a_release_with_the_columns_of_the_header_comes_and_goes(folder: Path) -
     assert len(records) == len(lines(folder / "out.jsonl")) == 10 + 20 + 20
 
 
-def test_a_source_that_is_charged_again_goes_into_the_same_columns(folder: Path) -> None:
+def test_recharged_source_uses_same_columns(folder: Path) -> None:
     run(pipeline(folder, tables(COUNTED, sinks=CSV)))
     write(folder, one_a_second(90))
     run(pipeline(folder, tables(COUNTED, sinks=CSV)), recharge_source=True)
     assert {record["release"] for record in read(folder / "out.csv")} == {"counts", "counts@2"}
 
 
-def test_columns_with_two_meanings_are_refused_by_the_plan_and_the_run(folder: Path) -> None:
+def test_ambiguous_columns_are_refused_by_plan_and_run(folder: Path) -> None:
     clash = {"name": "clash", "sql": "SELECT COUNT(*) AS g FROM v", "epsilon": "1/8"}
     made = pipeline(folder, tables(COUNTED, clash, sinks=CSV))
     said = r"sink out\.csv: columns of wide CSV must have one meaning each, got 'g' as .*: rename one with AS"
@@ -122,7 +122,7 @@ def test_columns_with_two_meanings_are_refused_by_the_plan_and_the_run(folder: P
     assert len(read(folder / "b.csv")) == 10
 
 
-def test_the_lines_are_those_of_the_shape_whatever_the_data(folder: Path) -> None:
+def test_lines_of_wide_csv_do_not_depend_on_data(folder: Path) -> None:
     keys = []
     for seconds in (0, 1, 100):
         own = folder / str(seconds)
@@ -136,7 +136,7 @@ def test_the_lines_are_those_of_the_shape_whatever_the_data(folder: Path) -> Non
 
 
 def test_stamps_are_short_and_the_store_knows_them(folder: Path) -> None:
-    """A chain and an owner of full length took 97 bytes and more of each line."""
+    """A chain and an owner of full length would need 97 bytes and more of each line."""
     made = pipeline(folder, tables(sinks=CSV))
     run(made)
     stamps = {row["trace"] for row in lines(folder / "out.jsonl")}

@@ -1,4 +1,4 @@
-"""Wrong names: a column that a header lacks is refused before the charge, shares of records are private."""
+"""Wrong names: a column missing in a header is refused before the charge; record shares are private."""
 
 import gzip
 import io
@@ -43,7 +43,7 @@ def parquet(path: Path, columns: str = "ts,g,x") -> None:
 
 
 def refusal(made: Pipeline, **options: Any) -> str:
-    """The refusal of a run that has charged nothing."""
+    """Return the refusal of a run that has charged nothing."""
     with pytest.raises(RunRefusedError) as refused:
         run(made, **options)
     assert read_ledger_entries(made.file) == ()
@@ -51,7 +51,7 @@ def refusal(made: Pipeline, **options: Any) -> str:
 
 
 def list_output(made: Pipeline, **options: Any) -> list[str]:
-    """What a run tells the curator alone."""
+    """Return the lines of a run that only the curator sees."""
     found: list[str] = []
     run(made, diagnose=found.append, **options)
     return found
@@ -73,7 +73,7 @@ def without(file: Path | str, what: str) -> str:
     ],
 )
 @pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet"])
-def test_a_column_that_a_file_lacks_is_refused_before_the_charge(
+def test_column_missing_in_file_is_refused_before_charge(
     tmp_path: Path, header: str, stream: Tables, what: str, kind: str
 ) -> None:
     path = tmp_path / f"v.{kind}"
@@ -88,7 +88,7 @@ def test_a_column_that_a_file_lacks_is_refused_before_the_charge(
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\ufeff", "\r\n"])
-def test_a_csv_file_without_a_header_is_refused_before_the_charge(tmp_path: Path, text: str) -> None:
+def test_csv_file_without_header_is_refused_before_charge(tmp_path: Path, text: str) -> None:
     (tmp_path / "v.csv").write_text(text, newline="")
     rule = "source must begin with a line that names its columns"
     got = f"got {tmp_path / 'v.csv'} without one"
@@ -102,7 +102,7 @@ def test_a_header_alone_is_published(tmp_path: Path) -> None:
     assert published(made) == [[0, 0]] * 10
 
 
-def test_a_record_in_the_place_of_a_header_is_not_shown(tmp_path: Path) -> None:
+def test_record_in_place_of_header_is_not_shown(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text("1767571200,gg,xx\n")
     said = refusal(pipeline(tmp_path, tables(**CSV)))
     assert said == without(tmp_path / "v.csv", f"g, x, ts (time){COMMAS}")
@@ -122,7 +122,7 @@ def test_every_file_of_a_folder_has_every_declared_column(tmp_path: Path) -> Non
     assert published(made) == [[5, 5]] * 10
 
 
-def test_many_files_are_counted(tmp_path: Path) -> None:
+def test_long_list_of_refused_files_is_abbreviated(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     for number in range(1005):
         (tmp_path / "in" / f"{number:04}.csv").write_text("ts,g\n")
@@ -138,32 +138,32 @@ def test_a_parquet_column_without_values_is_refused(tmp_path: Path) -> None:
     assert said == without(path, "g (its type VARCHAR[] is not read)")
 
 
-def test_the_names_of_a_parquet_file_are_names_even_if_none_is_declared(tmp_path: Path) -> None:
+def test_parquet_names_are_suggested_even_if_none_is_declared(tmp_path: Path) -> None:
     parquet(tmp_path / "v.parquet", "tss,gg,xx")
     named = "g (did you mean gg?), x (did you mean xx?), ts (time) (did you mean tss?)"
     assert refusal(pipeline(tmp_path, tables(**PARQUET))) == without(tmp_path / "v.parquet", named)
 
 
-def test_a_name_in_other_case_is_shown_with_no_other(tmp_path: Path) -> None:
+def test_name_in_other_case_is_only_suggestion(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text("TS,gg,b"))
     shown = f"g, x, ts (time) (did you mean TS?){COMMAS}"
     assert refusal(pipeline(tmp_path, tables(**CSV))) == without(tmp_path / "v.csv", shown)
 
 
-def test_other_separators_than_commas_are_requested_about(tmp_path: Path) -> None:
+def test_wrong_separator_is_refused_with_question_about_commas(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text().replace(",", ";"))
     said = refusal(pipeline(tmp_path, tables(**CSV)))
     assert said == without(tmp_path / "v.csv", f"g, x, ts (time){COMMAS}")
 
 
-def test_the_key_of_a_lookup_is_a_declared_column(tmp_path: Path) -> None:
+def test_missing_key_column_of_lookup_is_refused(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text())
     (tmp_path / "rooms.csv").write_text("sensor,room\ns1,kitchen\n")
     made = tables(**CSV) | {"lookup": {"rooms": {"file": "rooms.csv", "on": "sensor"}}}
     assert refusal(pipeline(tmp_path, made)) == without(tmp_path / "v.csv", "sensor")
 
 
-def test_a_release_that_is_added_later_meets_the_same_rule(tmp_path: Path) -> None:
+def test_release_added_later_follows_same_column_rule(tmp_path: Path) -> None:
     (tmp_path / "v.csv").write_text(csv_text())
     run(pipeline(tmp_path, tables(**CSV)))
     more = tables({"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}, **CSV)
@@ -175,7 +175,7 @@ def test_a_release_that_is_added_later_meets_the_same_rule(tmp_path: Path) -> No
         run(pipeline(tmp_path, more), recharge_source=True)
 
 
-def test_a_plan_of_a_source_that_is_not_there_says_so(tmp_path: Path) -> None:
+def test_plan_notes_missing_source(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(**CSV)).plan()
     assert plan.refusals == ()
     assert plan.notes == (f"source must be readable, got {tmp_path / 'v.csv'}: No such file or directory",)
@@ -189,7 +189,7 @@ def live(folder: Path, **stream: Any) -> Pipeline:
 
 
 @pytest.mark.parametrize("source", ["v.csv", "in"])
-def test_a_live_source_is_refused_by_a_header_that_is_there(tmp_path: Path, source: str) -> None:
+def test_live_source_with_wrong_header_is_refused(tmp_path: Path, source: str) -> None:
     (tmp_path / "in").mkdir()
     path = tmp_path / ("v.csv" if source == "v.csv" else "in/1.csv")
     path.write_text(csv_text("ts,G,x"))
@@ -200,7 +200,7 @@ def test_a_live_source_is_refused_by_a_header_that_is_there(tmp_path: Path, sour
     assert published(made) == [[0, 0]] * 10
 
 
-def test_a_live_folder_of_parquet_is_refused_by_a_schema(tmp_path: Path) -> None:
+def test_live_parquet_folder_with_wrong_schema_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     parquet(tmp_path / "in" / "1.parquet", "ts,gg,x")
     (tmp_path / "in" / "2.parquet").write_bytes(b"no parquet")
@@ -208,7 +208,7 @@ def test_a_live_folder_of_parquet_is_refused_by_a_schema(tmp_path: Path) -> None
     assert refusal(made, clock=world(tmp_path)) == without(tmp_path / "in" / "1.parquet", "g (did you mean gg?)")
 
 
-def test_a_header_that_comes_after_the_charge_warns_and_a_resumed_run_goes_on(tmp_path: Path) -> None:
+def test_wrong_header_after_charge_warns_and_resumed_run_continues(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     made, clock, stop = live(tmp_path, source="in", format="csv"), world(tmp_path), Flag()
     first, second = csv_text(seconds=20), csv_text("ts,G,x", seconds=40)
@@ -226,7 +226,7 @@ def test_a_header_that_comes_after_the_charge_warns_and_a_resumed_run_goes_on(tm
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_finished_standard_input_is_refused_before_the_charge(tmp_path: Path, late: bool) -> None:
+def test_batch_standard_input_with_wrong_header_is_refused_before_charge(tmp_path: Path, late: bool) -> None:
     reading, writing = os.pipe()
     made = pipeline(tmp_path, tables(**INPUT))
 
@@ -254,7 +254,7 @@ def test_standard_input_is_read_once_its_header_was_checked(tmp_path: Path) -> N
     assert published(made) == [[5, 5]] * 10
 
 
-def test_a_stop_ends_the_wait_for_a_header_before_the_charge(tmp_path: Path) -> None:
+def test_stop_ends_wait_for_header_before_charge(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     made, stop, clock = pipeline(tmp_path, tables(**INPUT)), Flag(), world(tmp_path)
     clock.acts = {3: stop.set}
@@ -321,7 +321,7 @@ def test_shares_of_records_are_reported_alike_by_every_reader(tmp_path: Path, ki
         ({"start": "2027-01-05T00:00:00Z", "end": "2027-01-05T00:01:40Z"}, [TIME]),
     ],
 )
-def test_a_share_of_nothing_is_a_warning(tmp_path: Path, change: Tables, what: list[str]) -> None:
+def test_share_of_zero_is_reported_as_warning(tmp_path: Path, change: Tables, what: list[str]) -> None:
     write(tmp_path, one_a_second())
     column = next(iter(change.get("columns", {"g": None})))
     release = {"name": "counts", "sql": f"SELECT {column}, COUNT(*) FROM v GROUP BY {column}"}
@@ -357,7 +357,7 @@ def test_discovered_keys_are_counted(tmp_path: Path) -> None:
     assert list_output(made)[1:] == [none(100, "the column k")]
 
 
-def test_a_live_run_tells_after_the_first_block_and_at_the_end(tmp_path: Path) -> None:
+def test_live_run_reports_shares_after_first_block_and_end(tmp_path: Path) -> None:
     happens = {4.0: [event(1, "A")], 30.0: [event(28, "a"), event(29, "A")]}
     made = pipeline(tmp_path, tables(live=True, end="2026-01-05T00:01:40Z"))
     first = ["of 1 record 100 % have", "100 % have the column g", "0 % have a declared value of g"]
@@ -411,11 +411,11 @@ def test_nothing_is_counted_in_a_pan_private_run(tmp_path: Path, monkeypatch: py
     assert {str(each.counters) for each in built} == {"{}"}
 
 
-# Commands: nothing public depends on it
+# Commands: no public output depends on the shares
 
 
 def command(folder: Path, *, terminal: bool = False) -> tuple[int, bytes, bytes]:
-    """Exit code, standard output and standard error of a run, which may be a terminal."""
+    """Return exit code, standard output and standard error of a run; the last one may be a terminal."""
     words = [sys.executable, "-c", MAIN, "run", str(folder / "v.toml")]
     if not terminal:
         done = subprocess.run(words, capture_output=True, check=False)
@@ -469,7 +469,7 @@ def clinic(folder: Path, values: str) -> Path:
     return folder
 
 
-def test_values_that_match_nothing_reach_the_log_and_nothing_public(tmp_path: Path) -> None:
+def test_unmatched_values_are_reported_in_private_log(tmp_path: Path) -> None:
     good, bad = clinic(tmp_path / "1", "ab"), clinic(tmp_path / "2", "AB")
     assert [command(folder)[0] for folder in (good, bad)] == [0, 0]
     log = (bad / "v.streamgauge" / "curator.log").read_text()
@@ -479,7 +479,7 @@ def test_values_that_match_nothing_reach_the_log_and_nothing_public(tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_no_pipe_tells_whether_values_match(tmp_path: Path) -> None:
+def test_pipes_do_not_reveal_unmatched_values(tmp_path: Path) -> None:
     good, bad = (command(clinic(tmp_path / name, values)) for name, values in (("1", "ab"), ("2", "AB")))
     same = [(code, out, error.replace(b"/2/", b"/1/")) for code, out, error in (good, bad)]
     assert same[0] == same[1]

@@ -1,4 +1,4 @@
-"""Asking: planned without spending, charged by the run, answered on the clock, refused in public words."""
+"""Ad hoc releases over HTTP: planned without a charge, charged by the run, answered at publish times."""
 
 from asyncio import gather, run
 from fractions import Fraction
@@ -52,7 +52,7 @@ def charged(name: str, epsilon: str, time: int, **more: Any) -> LedgerEntry:
     return LedgerEntry("charge", body, time)
 
 
-def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
+def test_plan_has_cost_and_error_and_spends_nothing(house: House) -> None:
     reply = house.client("analyst").post("/api/plan", json=ASKED)
     details = reply.json()
     assert reply.status_code == 200
@@ -62,8 +62,8 @@ def test_a_plan_tells_cost_and_error_and_spends_nothing(house: House) -> None:
     assert house.runner.requested_releases == []
 
 
-def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The store writes the open tick with a batch, so it would show that an event arrived."""
+def test_first_tick_of_plan_depends_on_clock_alone(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The store writes the open tick with a batch, so the open tick would reveal that an event arrived."""
     opened: list[int] = []
     monkeypatch.setattr(asked_module, "first_tick", lambda file: opened.pop())
     start, tick, ahead = house.file.stream.start, house.file.stream.tick, house.file.stream.allowed_earliness
@@ -73,7 +73,7 @@ def test_a_plan_begins_by_the_clock_whatever_has_come(house: House, monkeypatch:
         assert details["release"]["first_tick"] == ticks + 2 + ahead // tick
 
 
-def test_a_plan_tells_what_would_be_refused(house: House) -> None:
+def test_plan_lists_reasons_of_refusal(house: House) -> None:
     details = house.client("analyst").post("/api/plan", json={**ASKED, "epsilon": 0.7}).json()
     assert len(details["refusals"]) == 1
     details = house.client("analyst").post("/api/plan", json={**ASKED, "sql": "SELECT name FROM patients"}).json()
@@ -81,7 +81,7 @@ def test_a_plan_tells_what_would_be_refused(house: House) -> None:
     assert len(details["refusals"]) == 1
 
 
-def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) -> None:
+def test_release_is_charged_to_share_of_requesting_analyst(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json=ASKED)
     assert reply.status_code == 201
     assert reply.headers["Location"] == reply.json()["href"] == "/api/releases/norths"
@@ -89,18 +89,18 @@ def test_a_release_is_charged_in_the_name_and_share_of_who_asks(house: House) ->
     assert (requested.release.name, requested.requested_by, share) == ("norths", "ana", Fraction(1, 2))
 
 
-def test_beyond_the_share_nothing_is_requested_of_the_run(house: House) -> None:
+def test_release_above_analysts_share_never_reaches_the_run(house: House) -> None:
     reply = house.client("analyst").post("/api/releases", json={**ASKED, "epsilon": 0.7})
     assert code_of(reply) == (409, "release_rejected")
     assert reply.json()["error"]["reasons"]
     assert house.runner.requested_releases == []
 
 
-def test_the_curator_has_no_share_to_keep_to(house: House) -> None:
+def test_curator_has_no_share_limit(house: House) -> None:
     assert house.client("curator").post("/api/releases", json={**ASKED, "epsilon": 0.7}).status_code == 201
 
 
-def test_a_mechanism_what_is_expected_and_alerts_are_requested_for_as_in_the_file(house: House) -> None:
+def test_request_accepts_mechanism_expected_events_and_alerts(house: House) -> None:
     more = {"mechanism": {"name": "Pegasus", "split": "2/3"}, "expected_events": "1/200"}
     requested = {**ASKED, **more, "alerts": {"kind": "jump", "size": 5}}
     details = house.client("analyst").post("/api/plan", json=requested).json()["release"]
@@ -127,15 +127,15 @@ def test_a_mechanism_what_is_expected_and_alerts_are_requested_for_as_in_the_fil
         ({"sql": 7}, "sql must be"),
     ],
 )
-def test_a_value_that_breaks_its_rule_is_shown_as_in_the_file(house: House, change: Any, said: str) -> None:
+def test_invalid_value_is_refused_with_message_of_pipeline_file(house: House, change: Any, said: str) -> None:
     for path in ("/api/plan", "/api/releases"):
         reply = house.client("analyst").post(path, json={**ASKED, **change})
         assert code_of(reply) == (422, "bad_release")
         assert said in reply.json()["error"]["message"]
 
 
-def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(house: House, slept: list[float]) -> None:
-    """However long it took: the moment of a commit depends on data."""
+def test_reply_leaves_at_multiple_of_publish_delay(house: House, slept: list[float]) -> None:
+    """The duration of a commit depends on data, so the reply time must not reveal it."""
     for took in (1, 333_333, 999_999):
         house.runner.time = 10**15
         house.runner.answers = takes(house, took)
@@ -144,9 +144,7 @@ def test_what_the_run_was_stopped_for_is_answered_at_a_multiple_of_the_delay(hou
 
 
 @pytest.mark.parametrize("phase", [0, 1, 500_000, 999_999])
-def test_an_answer_has_a_whole_delay_from_where_its_batch_begins_whichever_client_chose_the_moment(
-    house: House, slept: list[float], phase: int
-) -> None:
+def test_reply_leaves_whole_delay_after_start_of_its_batch(house: House, slept: list[float], phase: int) -> None:
     begins = 10**15 + SECOND * (phase > 0)
     for took in (1, SECOND * (phase > 0) - phase + SECOND):
         house.runner.time = 10**15 + phase
@@ -170,7 +168,7 @@ def takes(house: House, microseconds: int) -> Any:
         (KeyError("patient 4711"), (500, "internal_error")),
     ],
 )
-def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
+def test_refusal_leaves_at_publish_time_without_details_of_run(
     house: House, slept: list[float], failure: Exception, answer: tuple[int, str]
 ) -> None:
     def answers() -> None:
@@ -185,7 +183,7 @@ def test_a_refusal_is_on_the_clock_as_well_and_says_nothing_of_the_run(
     assert slept == [0.999999 + CLOCK_MARGIN_SECONDS]
 
 
-def test_that_the_server_stops_is_shown_at_once(house: House, slept: list[float]) -> None:
+def test_stopping_server_replies_503_without_delay(house: House, slept: list[float]) -> None:
     def answers() -> None:
         raise RunStoppingError
 
@@ -194,13 +192,13 @@ def test_that_the_server_stops_is_shown_at_once(house: House, slept: list[float]
     assert (code_of(reply), slept) == ((503, "not_running"), [])
 
 
-def test_answers_leave_on_the_grid_of_the_releases(tmp_path: Path, slept: list[float], sleep: Any) -> None:
-    """From the stream's start on: else the answer could be there before what it tells of."""
+def test_replies_leave_at_publish_times_of_releases(tmp_path: Path, slept: list[float], sleep: Any) -> None:
+    """Publish times count from the stream's start. Otherwise a reply could precede its ledger entry."""
     house = House(tmp_path, stream={"start": "2026-01-05T00:00:03Z"}, publish_delay="10s", sleep=sleep)
     start = house.file.stream.start
     house.runner.time = start + 7 * SECOND
     house.client("analyst").post("/api/releases", json=ASKED)
-    assert slept == [3 + 10 + CLOCK_MARGIN_SECONDS]  # the turn begins at 10 s, and has a whole delay
+    assert slept == [3 + 10 + CLOCK_MARGIN_SECONDS]  # the batch starts at 10 s and has a whole delay
     house.runner.acts_so_far = [LedgerEntry("budget", {"loss": {"epsilon": "1"}}, start + 7 * SECOND)]
     reader = house.client("reader")
     for seconds, acts in ((9, 0), (10, 1)):
@@ -219,7 +217,7 @@ def test_more_groups_than_the_file_allows_are_refused(tmp_path: Path) -> None:
 
 
 def accept_release(house: House) -> None:
-    """Charges the request, as a run does."""
+    """Charge the request, as a run does."""
     house.runner.requested_releases.clear()
     ledger_log = house.runner.load_ledger()
     acts = [ledger_log.declare_budget(house.file.stream.budget)]
@@ -229,7 +227,7 @@ def accept_release(house: House) -> None:
     house.runner.acts_so_far = acts
 
 
-def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) -> None:
+def test_repeated_request_gets_reply_of_first_one(house: House) -> None:
     accept_release(house)
     analyst = house.client("analyst")
     reply = analyst.post("/api/releases", json=ASKED)
@@ -240,7 +238,7 @@ def test_who_asks_again_in_the_same_words_is_answered_as_at_first(house: House) 
     assert code_of(house.client("curator").post("/api/releases", json=ASKED)) == (409, "release_rejected")
 
 
-def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: House) -> None:
+def test_request_repeated_during_first_one_gets_its_reply(house: House) -> None:
     def answers() -> None:
         accept_release(house)
         raise CommandRefusedError(("release norths must have a name of its own, got one that is taken",))
@@ -250,7 +248,7 @@ def test_who_asks_again_while_the_first_is_on_its_way_is_answered_alike(house: H
 
 
 def own(house: House) -> None:
-    """Two ad hoc releases, one of Ana's, and that of the file."""
+    """Fill the ledger with the release of the file and two ad hoc releases, one of them Ana's."""
     house.runner.acts_so_far = [
         LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 1),
         charged("visits", "1/2", 2),
@@ -259,7 +257,7 @@ def own(house: House) -> None:
     ]
 
 
-def test_analysts_end_their_own_releases_and_curators_any_that_was_requested_for(house: House) -> None:
+def test_analyst_ends_own_releases_and_curator_any_ad_hoc_one(house: House) -> None:
     own(house)
     analyst, curator = house.client("analyst"), house.client("curator")
     assert code_of(analyst.delete("/api/releases/souths")) == (403, "wrong_role")
@@ -272,7 +270,7 @@ def test_analysts_end_their_own_releases_and_curators_any_that_was_requested_for
     assert house.runner.ended == ["norths", "souths"]
 
 
-def test_who_ends_again_what_was_ended_is_answered_as_at_first(house: House) -> None:
+def test_repeated_end_gets_reply_of_first_one(house: House) -> None:
     own(house)
     end = {"release": "norths", "last_tick": 5, "is_draining": True}
     house.runner.acts_so_far.append(LedgerEntry("end", end, 5))
@@ -281,7 +279,7 @@ def test_who_ends_again_what_was_ended_is_answered_as_at_first(house: House) -> 
     assert house.runner.ended == []
 
 
-def test_plans_are_counted_asks_among_them(tmp_path: Path) -> None:
+def test_requests_count_towards_limit_of_plans(tmp_path: Path) -> None:
     house = House(tmp_path, adhoc={"max_plans_per_minute": 2})
     analyst, curator = house.client("analyst"), house.client("curator")
     assert analyst.post("/api/plan", json=ASKED).status_code == 200
@@ -293,8 +291,8 @@ def test_plans_are_counted_asks_among_them(tmp_path: Path) -> None:
     assert curator.post("/api/plan", json=ASKED).status_code == 200
 
 
-def test_one_plan_is_made_at_a_time_and_few_may_wait(tmp_path: Path) -> None:
-    """Else what analysts plan could make a round so long that the clock tells what came."""
+def test_plans_run_one_at_a_time_and_few_wait(tmp_path: Path) -> None:
+    """Otherwise plans could prolong a round until its duration reveals the number of events."""
     at_once, most = [0], [0]
 
     class CountedRoutes(AdHocRoutes):
@@ -322,7 +320,7 @@ def test_one_plan_is_made_at_a_time_and_few_may_wait(tmp_path: Path) -> None:
     assert set(found) == {200, 503}
 
 
-def test_a_session_tells_what_is_left_of_a_share(house: House) -> None:
+def test_session_has_remaining_part_of_share(house: House) -> None:
     own(house)
     assert house.client("analyst").get("/api/session").json() == {
         "role": "analyst",
@@ -332,8 +330,8 @@ def test_a_session_tells_what_is_left_of_a_share(house: House) -> None:
     }
 
 
-def test_the_ledger_is_that_of_the_last_multiple_of_the_delay(house: House) -> None:
-    """When a charge was committed depends on data; when it is shown, and as of when, on the clock."""
+def test_ledger_is_that_of_last_publish_time(house: House) -> None:
+    """The commit time of a charge depends on data, so readers get its publish time."""
     late = 10**15 + 250_000
     house.runner.acts_so_far = [
         LedgerEntry("budget", {"loss": {"epsilon": "1"}}, 10**15 - 1),

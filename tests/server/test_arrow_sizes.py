@@ -23,7 +23,7 @@ BODIES = arrow_bodies.bodies()
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | None, int]]:
-    """What a process of its own says of all bodies: their statuses, and what pyarrow allocated by then."""
+    """Status and peak allocation of pyarrow for every body, measured in a separate process."""
     folder = tmp_path_factory.mktemp("bodies")
     for number, (body, _) in enumerate(BODIES.values()):
         (folder / f"{number:03}").write_bytes(body)
@@ -40,16 +40,14 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[int | 
 
 
 @pytest.mark.parametrize("name", BODIES)
-def test_hostile_body_is_answered_inside_a_bound_of_memory(
-    measured: dict[str, tuple[int | None, int]], name: str
-) -> None:
+def test_hostile_body_is_refused_with_bounded_memory(measured: dict[str, tuple[int | None, int]], name: str) -> None:
     status, peak = measured[name]
     assert status == BODIES[name][1]
     assert peak <= 4 * MOST
 
 
 def test_hostile_bodies_are_small() -> None:
-    """None is refused for its own length."""
+    """So no body is refused for its own length."""
     assert max(len(body) for body, _ in BODIES.values()) < 2 * MOST
     assert min(len(body) for body, status in BODIES.values() if status == 413) < 300
 
@@ -97,7 +95,7 @@ def test_dictionary_of_many_batches_is_validated_once(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("index", [2, -1, 127])
-def test_index_beyond_a_dictionary_that_is_known_is_refused(index: int) -> None:
+def test_index_outside_known_dictionary_is_refused(index: int) -> None:
     good, bad = encoded([0, 1], ["north", "south"]), encoded([0, index], ["north", "south"])
     assert len(arrow_to_lines(stream_of(good, good), DECLARED, MOST).splitlines()) == 4
     with pytest.raises(HttpError, match="must be an Arrow stream"):
@@ -113,7 +111,7 @@ def test_later_dictionary_is_validated_too() -> None:
 
 
 def test_views_are_added_up_before_they_are_validated() -> None:
-    """Malformed texts show the order: their sum is refused, not they."""
+    """The texts are malformed, so a 413 shows that their sum is checked first."""
     column = views("\udcff" * 1000, 2 * MOST // 1000)
     values = arrow.DictionaryArray.from_arrays(arrow.array([0], arrow.int8()), column)
     for each in (column, values):
@@ -139,7 +137,7 @@ def stream_of(*columns: Any) -> bytes:
 
 
 def test_column_that_is_not_declared_is_not_read() -> None:
-    """It may even be malformed: texts whose offsets go backwards are none of ours."""
+    """The column may even be malformed, such as texts with decreasing offsets."""
     offsets = arrow.py_buffer(b"\x00\x00\x00\x00\x09\x00\x00\x00\x01\x00\x00\x00")
     torn = arrow.Array.from_buffers(arrow.string(), 2, [None, offsets, arrow.py_buffer(b"ab")])
     body = stream((REGION, arrow.array(["north", "south"])), ("other", torn))
@@ -162,8 +160,8 @@ def test_bound_counts_compressed_buffers_by_their_stated_length() -> None:
     assert (found.value.status, found.value.code) == (413, "too_large")
 
 
-def test_stream_that_is_cut_or_changed_anywhere_is_refused_or_read() -> None:
-    """Never another exception: whatever the metadata say."""
+def test_stream_cut_or_changed_anywhere_is_refused_or_read() -> None:
+    """No metadata raise another exception than `HttpError`."""
     whole = stream((REGION, repeated("north", 3)), ("ts", arrow.array(["a", "b", "c"])), compression="lz4")
     answers = set()
     for place in range(len(whole)):
@@ -176,14 +174,14 @@ def test_stream_that_is_cut_or_changed_anywhere_is_refused_or_read() -> None:
     assert {bytes, 400, 413} <= answers
 
 
-def test_number_of_references_counts_not_the_length_of_the_schema() -> None:
+def test_schema_limit_counts_references_and_not_bytes() -> None:
     assert check_sizes(arrow, schema(fields=3), MOST).names == ["n", "n", "n"]
     assert check_sizes(arrow, schema(depth=3), MOST).field(0).type.num_fields == 2
     with pytest.raises(HttpError):
         check_sizes(arrow, schema(fields=3000), MOST)
 
 
-def test_server_refuses_a_hostile_body_and_goes_on(tmp_path: Path) -> None:
+def test_server_refuses_hostile_body_and_continues(tmp_path: Path) -> None:
     client = House(tmp_path, max_body="1MiB").client("curator")
     headers = {"Content-Type": ARROW_TYPE, "Batch-Key": "k"}
     for name in ("a compressed dictionary", "a compressed column that is not declared", "nulls"):

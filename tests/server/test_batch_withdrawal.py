@@ -66,7 +66,7 @@ def test_batch_that_no_run_reads_in_time_is_withdrawn(tmp_path: Path) -> None:
     assert (house.runner.inbox.has_waiters, house.runner.inbox.read()) == (False, None)
 
 
-def test_batch_that_is_being_read_as_time_runs_out_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batch_being_read_at_timeout_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run has the batch, and is slow: the sender waits for it and gets no invitation to resend."""
     house = unread_house(tmp_path, IMPATIENT)
     reading, finish, found = Flag(), Flag(), list[Block | None]()
@@ -96,7 +96,7 @@ def test_batch_that_is_being_read_as_time_runs_out_is_accepted(tmp_path: Path, m
     assert found[0].data == VISIT + b"\n"
 
 
-def test_batch_that_waits_as_the_server_stops_is_withdrawn(tmp_path: Path) -> None:
+def test_batch_that_waits_when_server_stops_is_withdrawn(tmp_path: Path) -> None:
     house = unread_house(tmp_path, Tuning(shutdown_commit_seconds=0.01))
 
     def stop() -> None:
@@ -107,18 +107,18 @@ def test_batch_that_waits_as_the_server_stops_is_withdrawn(tmp_path: Path) -> No
     assert house.runner.inbox.read() is None
 
 
-def test_batch_that_waits_as_the_run_ends_was_not_accepted(house: House) -> None:
+def test_batch_that_waits_when_inbox_closes_is_not_accepted(house: House) -> None:
     reply = asyncio.run(post_and(house, house.runner.inbox.close))
     assert verdict(reply) == (503, "not_committed", False)
 
 
-def test_batch_that_waits_as_the_run_rests_was_not_accepted(house: House) -> None:
+def test_batch_that_waits_when_inbox_pauses_is_not_accepted(house: House) -> None:
     reply = asyncio.run(post_and(house, house.runner.inbox.pause))
     assert verdict(reply) == (503, "not_running", False)
 
 
 class Wire:
-    """One POST of a batch by ASGI's own words."""
+    """One POST of a batch as ASGI messages."""
 
     def __init__(self, house: House) -> None:
         self.house, self.said = house, list[Any]()
@@ -175,7 +175,7 @@ def test_batch_of_a_client_that_disconnects_is_withdrawn(tmp_path: Path) -> None
 
 
 def test_request_that_is_cancelled_withdraws_its_batch(house: House) -> None:
-    """So does the server when replies take longer than its last seconds."""
+    """The server cancels requests that outlast its shutdown."""
 
     async def cancel() -> list[Any]:
         wire = Wire(house)
@@ -190,7 +190,7 @@ def test_request_that_is_cancelled_withdraws_its_batch(house: House) -> None:
     assert house.runner.inbox.read() is None
 
 
-def test_withdrawal_inside_a_round_leaves_the_others_of_the_round() -> None:
+def test_withdrawal_from_a_round_leaves_its_other_batches() -> None:
     inbox = EphemeralInbox(max_waiting_bytes=10 * BLOCK_BYTES)
     half = b" " * (BLOCK_BYTES // 2 + 1) + b"{}"
     tickets = [inbox.put("k", half) for _ in range(3)]
@@ -208,7 +208,7 @@ def test_withdrawal_inside_a_round_leaves_the_others_of_the_round() -> None:
 
 
 def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
-    """Six senders that lose their patience at random, against one reader."""
+    """Six senders withdraw batches at random times while one reader reads."""
     inbox, over = EphemeralInbox(max_waiting_bytes=10**8), Flag()
     read, stored, withdrawn = Counter[str](), list[str](), list[str]()
 
@@ -240,7 +240,7 @@ def test_each_of_many_batches_is_read_or_withdrawn_never_both() -> None:
 
 
 class Gated(EphemeralInbox):
-    """Is read when a gate is open: a run that is busy with something else."""
+    """An inbox that is read only while a gate is open, as if the run were busy."""
 
     def __init__(self, gate: Flag) -> None:
         super().__init__(max_waiting_bytes=10**6)

@@ -1,4 +1,4 @@
-"""Bodies: no more is held than may be, however it is sent or packed; JSON is strict."""
+"""Request bodies: bounded memory in every encoding, and strict JSON."""
 
 import asyncio
 import gzip
@@ -18,7 +18,7 @@ MOST = 1000
 
 
 def request(parts: list[bytes | None], **headers: str) -> Request:
-    """A request whose body comes in parts; None is a part that never comes."""
+    """Return a request whose body arrives in parts. A part of None never arrives."""
     left = list(parts)
 
     async def receive() -> dict[str, Any]:
@@ -37,27 +37,27 @@ def refused(call: Any) -> HttpError:
     return found.value
 
 
-def test_a_body_is_whole() -> None:
+def test_body_in_parts_is_joined() -> None:
     assert asyncio.run(read_body(request([b"a" * 400, b"b" * 600]), MOST)) == b"a" * 400 + b"b" * 600
 
 
-def test_a_body_that_says_it_is_too_long_is_not_read() -> None:
+def test_body_with_too_long_content_length_is_not_read() -> None:
     assert refused(read_body(request([], content_length="1001"), MOST)).status == 413
     assert refused(read_body(request([], content_length="9" * 5000), MOST)).status == 413
 
 
-def test_a_body_that_is_too_long_is_read_no_further() -> None:
+def test_reading_stops_when_body_exceeds_limit() -> None:
     endless = request([b"a" * 600] * 1000)
     blocked: list[int] = []
     assert refused(read_body(endless, MOST, count_bytes=blocked.append)).status == 413
     assert blocked == [600]
 
 
-def test_a_body_that_does_not_come_is_not_waited_for() -> None:
+def test_body_that_stalls_is_refused_after_timeout() -> None:
     assert refused(read_body(request([b"a", None]), MOST, seconds=0.01)).status == 408
 
 
-def test_gzip_is_unpacked_up_to_the_bound() -> None:
+def test_gzip_is_decompressed_up_to_the_limit() -> None:
     assert decompress_body(gzip.compress(b"a" * MOST), "gzip", MOST) == b"a" * MOST
     assert decompress_body(b"as it is", "", MOST) == decompress_body(b"as it is", "identity", MOST) == b"as it is"
     assert refused(lambda: decompress_body(gzip.compress(bytes(10**8)), "gzip", MOST)).status == 413
@@ -68,7 +68,7 @@ def test_gzip_is_unpacked_up_to_the_bound() -> None:
     [b"", b"plain", gzip.compress(b"a" * 99)[:-1], gzip.compress(b"a") + b"b", gzip.compress(b"a") * 2],
     ids=["empty", "plain", "cut", "followed", "twice"],
 )
-def test_what_is_not_one_whole_gzip_is_refused(body: bytes) -> None:
+def test_body_other_than_one_whole_gzip_is_refused(body: bytes) -> None:
     assert refused(lambda: decompress_body(body, "gzip", MOST)).status == 400
 
 
@@ -103,12 +103,12 @@ def test_numbers_are_exact() -> None:
         b'{"a": ' + b"1" * 5000 + b"}",
     ],
 )
-def test_what_is_no_strict_json_object_is_refused_without_its_text(body: bytes) -> None:
+def test_invalid_json_object_is_refused_without_quoting_it(body: bytes) -> None:
     refusal = refused(read_json_object(request([body], **JSON_TYPE)))
     assert (refusal.status, refusal.message) == (400, "body must be a JSON object, got something else")
 
 
-def test_json_must_be_called_json() -> None:
+def test_json_needs_its_content_type() -> None:
     assert refused(read_json_object(request([b"{}"], content_type="text/plain"))).status == 415
 
 
@@ -119,5 +119,5 @@ def test_any_bytes_are_an_object_or_refused(body: bytes) -> None:
 
 
 @given(st.dictionaries(st.text(), st.integers() | st.text() | st.booleans(), max_size=5))
-def test_what_json_writes_is_read(details: dict[str, Any]) -> None:
+def test_written_json_is_read_back(details: dict[str, Any]) -> None:
     assert parsed(json.dumps(details).encode()) == details

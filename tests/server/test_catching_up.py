@@ -1,4 +1,4 @@
-"""Who asks of a run that catches up, or of a server that stops: told at once, and nobody waits for ever."""
+"""Commands while the run catches up or the server stops: refused at once."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ ASKED = {"name": "asked", "sql": "SELECT COUNT(*) FROM v", "window": "each", "ep
 
 @pytest.fixture
 def runner(tmp_path: Path) -> Iterator[Runner]:
-    """Its clock stands still: a request waits for the next multiple of the delay."""
+    """A run whose clock stands still, so that a command waits for the next multiple of the delay."""
     with running(file_of(tmp_path), stepped(1)) as found:
         yield found
 
@@ -47,7 +47,7 @@ def test_intrusion_is_refused_while_the_run_catches_up(tmp_path: Path) -> None:
         assert (code_of(reply), reply.headers["retry-after"]) == ((503, "catching_up"), "10")
 
 
-def test_who_waits_for_a_batch_as_a_run_falls_behind_is_shown_to_come_back(runner: Runner) -> None:
+def test_waiting_command_gets_503_when_run_falls_behind(runner: Runner) -> None:
     analyst = House(runner.file.folder, runner).client("analyst")
     far = Progress(1, None, 0, {}, catch_up_tick=10**6)
 
@@ -64,13 +64,13 @@ def test_who_waits_for_a_batch_as_a_run_falls_behind_is_shown_to_come_back(runne
     assert "asked" not in runner.list_names()
 
 
-def test_a_run_that_is_over_is_not_behind(runner: Runner) -> None:
+def test_stopped_run_is_not_catching_up(runner: Runner) -> None:
     runner.report_progress(Progress(1, None, 0, {}, catch_up_tick=10**6))
     runner.stop()
     assert not runner.is_catching_up
 
 
-def test_who_waits_for_a_batch_hears_when_the_server_begins_to_stop(runner: Runner) -> None:
+def test_waiting_command_gets_503_when_server_stops(runner: Runner) -> None:
     analyst = House(runner.file.folder, runner).client("analyst")
 
     async def stopped() -> Any:
@@ -85,7 +85,7 @@ def test_who_waits_for_a_batch_hears_when_the_server_begins_to_stop(runner: Runn
     close(runner, runner.options.clock, 1)  # the run itself continues
 
 
-def test_a_request_that_is_cancelled_as_the_server_stops_is_answered() -> None:
+def test_request_cancelled_at_shutdown_gets_503() -> None:
     sent: list[Any] = []
 
     async def waits(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""A collection tells a device how often it may report, and a device that is made of it keeps to that."""
+"""Collections: a device built from `GET /api/collection` sends as many reports as it allows."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from tests.support.codes import has_code
 from tests.support.polls import START, accepted_records, claim, house
 
 
-def test_a_device_of_what_a_server_tells_sends_its_report_once_however_often_it_is_lost(tmp_path: Path) -> None:
+def test_device_built_from_collection_counts_once_after_resending(tmp_path: Path) -> None:
     made = house(tmp_path)
     details = made.client().get("/api/collection").json()
     assert (details["start"], details["tick"]) == (START / 10**6, 10)

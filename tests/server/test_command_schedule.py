@@ -31,7 +31,7 @@ def test_requests_between_two_multiples_have_one_reply_time() -> None:
     ]
 
 
-def test_command_that_is_not_aligned_starts_at_once_and_its_reply_is_aligned() -> None:
+def test_unaligned_command_starts_at_once_and_its_reply_is_aligned() -> None:
     schedule = CommandSchedule(START, SECOND, is_aligned=False)
     for moment in REQUESTS:
         reply = schedule.find_reply_time(moment)

@@ -55,7 +55,7 @@ def test_closed_queue_rejects_waiting_and_later_commands() -> None:
         queue.submit(add("later"))
 
 
-def test_rejected_commands_are_not_taken_and_later_ones_are() -> None:
+def test_queue_drops_rejected_commands_and_accepts_later_ones() -> None:
     waiting, later = add("waiting"), add("later")
     queue = build_queue(waiting)
     queue.reject_pending(CatchingUpError())
@@ -64,13 +64,13 @@ def test_rejected_commands_are_not_taken_and_later_ones_are() -> None:
     assert queue.take_due() == [later]
 
 
-def test_ends_precede_releases_which_precede_intrusions() -> None:
+def test_batch_has_ends_then_releases_then_intrusions() -> None:
     ends, adds, intrusion = [EndRelease(name) for name in "ab"], [add(name) for name in "xy"], AnnounceIntrusion(Path())
     queue = build_queue(intrusion, adds[0], ends[0], adds[1], ends[1])
     assert queue.take_due() == [*ends, *adds, intrusion]
 
 
-def test_batch_has_all_ends_first_and_a_bounded_number_of_others() -> None:
+def test_batch_has_all_ends_first_and_limited_others() -> None:
     adds = [add(str(number)) for number in range(2 * MAX_BATCH_COMMANDS)]
     ends = [EndRelease(str(number)) for number in range(3 * MAX_BATCH_COMMANDS)]
     queue = build_queue(*adds, *ends)
@@ -86,7 +86,7 @@ def test_batch_has_a_bounded_number_of_values() -> None:
     assert [queue.take_due() for _ in range(4)] == [wide[:1], wide[1:3], wide[3:4], wide[4:]]
 
 
-def test_command_waits_for_its_time_and_is_not_joined_by_later_ones() -> None:
+def test_command_waits_for_its_time_and_excludes_later_ones() -> None:
     now = [3]
     queue = CommandQueue(CommandSchedule(0, 10), lambda: now[0])
     first, second = add("a"), add("b")
@@ -101,7 +101,7 @@ def test_command_waits_for_its_time_and_is_not_joined_by_later_ones() -> None:
     assert queue.take_due() == [second]
 
 
-def test_requests_of_many_threads_are_taken_once_each() -> None:
+def test_commands_of_many_threads_are_dequeued_once_each() -> None:
     queue, commands = CommandQueue(now=lambda: 0), [add(str(number)) for number in range(200)]
     threads = [
         Thread(target=lambda part=part: [queue.submit(each) for each in part])
@@ -134,7 +134,7 @@ def test_due_ticks_are_limited_by_waiting_ends_alone() -> None:
 
 
 @pytest.mark.parametrize("act", ["submit", "close", "stop"])
-def test_wait_ends_with_a_command_a_close_or_a_stop(act: str) -> None:
+def test_wait_ends_on_submit_close_or_stop(act: str) -> None:
     queue, stop, found = CommandQueue(now=lambda: 0), Flag(), list[bool]()
     thread = Thread(target=lambda: found.append(queue.wait(stop)))
     thread.start()

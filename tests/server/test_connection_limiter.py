@@ -1,4 +1,4 @@
-"""Doors: however many connections are opened, the run has its descriptors and who asks gets in."""
+"""Connection limits: idle connections exclude no client and leave the run its descriptors."""
 
 import resource
 import socket
@@ -23,7 +23,7 @@ GET = b"GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
 class Line:
-    """A connection that knows whether it was sent away."""
+    """A connection that records its eviction."""
 
     sent_away = False
 
@@ -32,7 +32,7 @@ class Line:
 
 
 def entered(limiter: ConnectionLimiter, host: str, count: int) -> list[Line]:
-    """So many that wait; those of them that were let in."""
+    """Open `count` waiting connections of a host and return those that were admitted."""
     found = []
     for line in (Line() for _ in range(count)):
         if limiter.admit(line, host):
@@ -41,7 +41,7 @@ def entered(limiter: ConnectionLimiter, host: str, count: int) -> list[Line]:
     return found
 
 
-def test_the_one_that_has_waited_longest_gives_way_to_one_of_its_own_address() -> None:
+def test_new_connection_evicts_longest_waiting_of_its_address() -> None:
     limiter = ConnectionLimiter(max_connections=10, max_per_client=3)
     other = entered(limiter, "10.0.0.1", 1)
     lines = entered(limiter, "10.0.0.7", 5)
@@ -50,13 +50,13 @@ def test_the_one_that_has_waited_longest_gives_way_to_one_of_its_own_address() -
     assert limiter.open_count == 4
 
 
-def test_where_all_addresses_fill_the_house_the_longest_of_all_gives_way() -> None:
+def test_full_limiter_evicts_longest_waiting_of_all_addresses() -> None:
     limiter = ConnectionLimiter(max_connections=4, max_per_client=3)
     lines = [line for place in range(6) for line in entered(limiter, f"10.0.0.{place}", 1)]
     assert [line.sent_away for line in lines] == [True, True, False, False, False, False]
 
 
-def test_a_request_at_work_is_never_sent_away_and_a_house_of_them_is_full() -> None:
+def test_active_requests_are_never_evicted_for_new_connections() -> None:
     limiter = ConnectionLimiter(max_connections=2, max_per_client=2)
     lines = entered(limiter, "10.0.0.7", 2)
     for line in lines:
@@ -67,7 +67,7 @@ def test_a_request_at_work_is_never_sent_away_and_a_house_of_them_is_full() -> N
     assert [line.sent_away for line in lines] == [False, True]
 
 
-def test_who_leaves_makes_room_and_is_forgotten() -> None:
+def test_closed_connection_frees_its_place_and_is_forgotten() -> None:
     limiter = ConnectionLimiter(max_connections=2, max_per_client=2)
     for line in entered(limiter, "10.0.0.7", 2):
         limiter.remove(line)
@@ -77,7 +77,7 @@ def test_who_leaves_makes_room_and_is_forgotten() -> None:
     assert len(entered(limiter, "10.0.0.7", 2)) == 2
 
 
-def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_everybodys() -> None:
+def test_ipv6_network_is_one_address_and_proxy_has_no_limit() -> None:
     limiter = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=["127.0.0.1"])
     lines = entered(limiter, "2001:db8::1", 1) + entered(limiter, "2001:db8::2", 1)
     assert [line.sent_away for line in lines] == [True, False]
@@ -85,7 +85,7 @@ def test_half_a_network_of_the_sixth_version_is_one_address_and_a_proxy_is_every
 
 
 @pytest.mark.parametrize("proxy", ["10.0.0.0/24", "10.0.0.7"])
-def test_a_proxy_may_be_any_of_a_range_and_has_no_cap_of_its_own(proxy: str) -> None:
+def test_proxy_of_declared_range_has_no_limit_per_client(proxy: str) -> None:
     limiter = ConnectionLimiter(max_connections=10, max_per_client=1, proxies=[proxy])
     assert not any(line.sent_away for line in entered(limiter, "10.0.0.7", 5))
     others = entered(limiter, "10.0.1.7", 2)
@@ -93,7 +93,7 @@ def test_a_proxy_may_be_any_of_a_range_and_has_no_cap_of_its_own(proxy: str) -> 
 
 
 @pytest.mark.parametrize(("proxy", "counted"), [("127.0.0.0/8", "203.0.113.7"), ("10.0.0.0/8", "127.0.0.1")])
-def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(proxy: str, counted: str) -> None:
+def test_forwarded_address_counts_behind_declared_proxies_only(proxy: str, counted: str) -> None:
     async def who(request: Request) -> Response:
         return PlainTextResponse(find_client_address(request))
 
@@ -113,7 +113,7 @@ def test_who_asks_through_a_proxy_of_a_range_is_counted_by_the_address_it_tells(
     ("limits", "files"),
     [((256, 4096), 4096), ((256, 256), 256), ((1024, resource.RLIM_INFINITY), module.MAX_DESCRIPTORS)],
 )
-def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(limits: tuple[int, int], files: int) -> None:
+def test_descriptor_limit_is_raised_and_some_are_reserved(limits: tuple[int, int], files: int) -> None:
     process = ProcessLimits(limits)
     assert raise_descriptor_limit(process) == files
     assert process.requested == ([] if files == limits[0] else [(files, limits[1])])
@@ -124,7 +124,7 @@ def test_descriptors_are_as_many_as_may_be_had_and_the_run_has_its_own(limits: t
 
 
 class ProcessLimits:
-    """Limits of a process, which notes those that are requested."""
+    """Limits of a process. They record requested changes."""
 
     def __init__(self, limits: tuple[int, int]) -> None:
         self.limits, self.requested = limits, list[tuple[int, int]]()
@@ -143,7 +143,7 @@ async def here(request: Request) -> Response:
 
 
 def most_open(limiter: ConnectionLimiter, begun: bytes = b"") -> int:
-    """How many are open at a real server, beside a hundred that ask nothing whole; who asks is answered."""
+    """Return the number of open connections of a server with 100 incomplete requests and one whole one."""
     stop = Flag()
     app = Starlette(routes=[Route("/", here, methods=["GET", "POST"])])
     with serving.open_listener(port=0) as listener, ExitStack() as stack:
@@ -167,7 +167,7 @@ def most_open(limiter: ConnectionLimiter, begun: bytes = b"") -> int:
 
 
 @pytest.mark.parametrize("begun", [b"", GET[:20], b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\nabc"])
-def test_hundred_incomplete_requests_keep_no_client_out(begun: bytes) -> None:
+def test_hundred_incomplete_requests_exclude_no_client(begun: bytes) -> None:
     assert most_open(ConnectionLimiter(8, 8), begun) <= 8
 
 

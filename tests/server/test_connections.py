@@ -37,7 +37,7 @@ HASTY = Tuning(head_timeout_seconds=0.1, write_timeout_seconds=0.1)
 
 @contextmanager
 def serving(*routes: Route, tuning: Tuning = HASTY, **settings: Any) -> Iterator[tuple[Any, list[str]]]:
-    """A server on loopback; ends without leaving anything behind."""
+    """Serve routes on loopback until the end of the block."""
     stop, said, ended = Flag(), list[str](), list[bool]()
     app = Starlette(routes=[Route("/", short, methods=["GET", "POST"]), Route("/long", long), *routes])
     with open_listener(port=0) as listener:
@@ -54,7 +54,7 @@ def serving(*routes: Route, tuning: Tuning = HASTY, **settings: Any) -> Iterator
 
 
 def everything(line: socket.socket) -> bytes:
-    """All that comes until the other side is done."""
+    """Return all bytes until the server closes the connection."""
     found = b""
     try:
         while part := line.recv(2**16):
@@ -76,7 +76,7 @@ PATIENT: dict[str, Any] = {"tuning": Tuning(head_timeout_seconds=30.0), "connect
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", GET, GET + b"X-Slow: "])
-def test_a_head_that_is_not_whole_in_time_ends_the_connection(begun: bytes) -> None:
+def test_head_that_is_incomplete_at_timeout_ends_connection(begun: bytes) -> None:
     with serving() as (where, _), socket.create_connection(where, timeout=30) as line:
         line.sendall(begun)
         assert everything(line) == b""
@@ -112,7 +112,7 @@ def test_reply_that_is_not_read_ends_the_connection() -> None:
 
 
 class Hand:
-    """An event loop that is turned by hand, and a transport that goes nowhere: clocks are kept, not run."""
+    """An event loop and a transport for tests. It stores timers and never runs them."""
 
     def __init__(self) -> None:
         self.clocks: list[Hand] = []
@@ -138,7 +138,7 @@ class Hand:
         return lambda *details: None
 
 
-def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is_at_work() -> None:
+def test_timers_run_for_incomplete_heads_and_blocked_writes_only() -> None:
     loop = Hand()
     config = uvicorn.Config(short, log_config=None, lifespan="off")
     config.load()
@@ -157,7 +157,7 @@ def test_the_clock_runs_while_a_head_is_waited_for_and_stands_while_a_request_is
     assert loop.running() == 0
 
 
-def test_an_exception_that_gets_past_everything_is_logged_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+def test_unhandled_exception_is_logged_without_its_message(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("CRITICAL", "uvicorn.error")  # as another server of the same process may have done
 
     async def broken(request: Request) -> Response:
@@ -169,7 +169,7 @@ def test_an_exception_that_gets_past_everything_is_logged_without_its_words(capl
     assert said == ["server: Exception in ASGI application: ValueError"]
 
 
-def test_asyncios_own_words_are_stored_back_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_asyncio_error_is_logged_without_its_message(capsys: pytest.CaptureFixture[str]) -> None:
     async def leaking() -> None:
         context = {"message": "patient 4711", "exception": ValueError("patient 4711")}
         asyncio.get_running_loop().call_exception_handler(context)
@@ -181,7 +181,7 @@ def test_asyncios_own_words_are_stored_back_too(capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().err == ""
 
 
-def test_a_port_that_is_accepted_is_shown() -> None:
+def test_port_in_use_is_refused_with_its_address() -> None:
     with open_listener(port=0) as first:
         port = first.getsockname()[1]
         assert build_url(first) == f"http://127.0.0.1:{port}"
@@ -190,6 +190,6 @@ def test_a_port_that_is_accepted_is_shown() -> None:
             open_listener(port=port)
 
 
-def test_a_host_that_is_none_is_shown() -> None:
+def test_unknown_host_is_refused_with_its_name() -> None:
     with pytest.raises(PortUnavailableError, match=r"address must be free to listen on, got no\.such\.host\.invalid:0"):
         open_listener("no.such.host.invalid", 0)

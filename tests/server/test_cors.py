@@ -1,4 +1,4 @@
-"""Which replies pages of other sites may read: anybody's, and none that a token or a cookie decided."""
+"""Cross-origin reads: public replies only, none that depends on a token or a cookie."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ ALLOWED = "access-control-allow-origin"
 
 
 @pytest.mark.parametrize("anonymous", [False, True])
-def test_what_anybody_may_read_may_be_read_from_other_sites(tmp_path: Path, anonymous: bool) -> None:
+def test_public_replies_are_readable_from_other_sites(tmp_path: Path, anonymous: bool) -> None:
     house = House(tmp_path, anonymous=anonymous)
     found = [house.client().get(path).headers.get(ALLOWED) for path in READ]
     assert found == ["*" if anonymous else None] * len(READ)
@@ -20,7 +20,7 @@ def test_what_anybody_may_read_may_be_read_from_other_sites(tmp_path: Path, anon
         assert ALLOWED not in house.client().get(path).headers
 
 
-def test_a_token_or_a_cookie_is_never_shared(tmp_path: Path) -> None:
+def test_reply_to_token_or_cookie_is_not_shared(tmp_path: Path) -> None:
     house = House(tmp_path, anonymous=True)
     for headers in ({"Cookie": "a=b"}, {"Authorization": "Bearer x"}):
         assert ALLOWED not in house.client().get("/api/releases", headers=headers).headers
@@ -30,7 +30,7 @@ def test_a_token_or_a_cookie_is_never_shared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("method", "shared"), [("GET", True), ("POST", False), ("DELETE", False)])
-def test_other_sites_may_ask_to_read_alone(tmp_path: Path, method: str, shared: bool) -> None:
+def test_preflight_allows_reads_only(tmp_path: Path, method: str, shared: bool) -> None:
     client = House(tmp_path, anonymous=True).client(Origin="https://elsewhere.example")
     reply = client("OPTIONS", "/api/releases/visits", headers={"Access-Control-Request-Method": method})
     assert (reply.status_code == 204, ALLOWED in reply.headers) == (shared, shared)

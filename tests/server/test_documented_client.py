@@ -1,4 +1,4 @@
-"""The Python client of docs/server.md: it resends what it may, and never what may have been counted."""
+"""The Python client of docs/server.md: it resends refused batches, never those that may have been counted."""
 
 import json
 import re
@@ -73,7 +73,7 @@ def scripted(status: str, *replies: Any) -> Iterator[tuple[Any, type[Script]]]:
 
 
 @pytest.mark.parametrize("first", [RESET, PROXY, UNCLEAR, (504, "slow"), (503, "[]")])
-def test_client_gives_up_what_a_pan_private_server_may_have_counted(first: Any) -> None:
+def test_client_gives_up_batch_that_may_have_been_counted(first: Any) -> None:
     with scripted("untracked", first, ACCEPTED) as (post, script):
         with pytest.raises(RuntimeError, match=r"^batch a/7 may have been counted, and must not be sent"):
             post([{"n": 1}], "a/7")
@@ -83,7 +83,7 @@ def test_client_gives_up_what_a_pan_private_server_may_have_counted(first: Any) 
 
 @pytest.mark.parametrize("first", [WITHDRAWN, RATE, (425, "")])
 @pytest.mark.parametrize("status", ["untracked", "unknown"])
-def test_client_resends_what_was_refused_for_certain(status: str, first: Any) -> None:
+def test_client_resends_batch_that_was_certainly_refused(status: str, first: Any) -> None:
     with scripted(status, first, WITHDRAWN, ACCEPTED) as (post, script):
         assert post([{"n": 1}], "a/7")["durable"] is False
         assert (len(script.posts), script.gets) == (3, [])
@@ -98,14 +98,14 @@ def test_client_gives_up_when_an_earlier_attempt_is_unclear() -> None:
 
 
 @pytest.mark.parametrize("first", [RESET, PROXY, UNCLEAR])
-def test_client_resends_under_its_key_where_keys_are_stored(first: Any) -> None:
+def test_client_resends_with_same_key_if_server_tracks_keys(first: Any) -> None:
     with scripted("waiting", first, ACCEPTED) as (post, script):
         assert post([{"n": 1}], "a/7")["batch"] == "a/7"
         assert script.posts == [("a/7", b'{"n": 1}\n')] * 2
 
 
 @pytest.mark.parametrize("status", [400, 401, 413, 500])
-def test_client_raises_what_no_resend_can_mend(status: int) -> None:
+def test_client_raises_errors_that_resending_cannot_fix(status: int) -> None:
     with scripted("unknown", (status, {"error": {"code": "x", "message": "-"}})) as (post, script):
         with pytest.raises(OSError, match=str(status)):
             post([{"n": 1}], "a/7")

@@ -65,7 +65,7 @@ COLUMNS = {
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """A batch source whose ticks have all left."""
+    """A run over a batch source whose ticks are all published."""
     folder, clock = tmp_path_factory.mktemp("downloads"), stepped()
     settings = {"columns": COLUMNS, "budget": {"epsilon": 20, "delta": 1e-5}, "mode": "batch"}
     file = file_of(folder, *RELEASES, end="2026-01-05T00:18:20Z", **settings)
@@ -134,7 +134,7 @@ def test_blocks_of_every_size_add_up_to_the_same_rows(runner: Runner, name: str,
 FORMS = ("format=csv", "format=csv&shape=long", "format=arrow")
 
 
-def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(runner: Runner) -> None:
+def test_blocks_and_pages_of_narrow_releases_have_few_ticks(runner: Runner) -> None:
     whole, rows = Client(runner, "all?format=csv"), ask(runner, "/api/releases/all").json()["rows"]
     whole.get()
     assert (len(whole.messages), len(rows)) == (4, TICKS)  # head, header, one block, end
@@ -148,7 +148,7 @@ def test_blocks_and_pages_have_few_ticks_however_narrow_they_are(runner: Runner)
     assert ask(runner, first["next"], few).json()["rows"] == rows[9:18]
 
 
-def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(runner: Runner) -> None:
+def test_tick_larger_than_a_block_is_sent_in_parts(runner: Runner) -> None:
     paths = [f"/api/releases/wide?to=3&{form}" for form in FORMS]
     whole = [ask(runner, path).content for path in paths]
     small = Tuning(block_cells=20, block_bytes=1, piece_bytes=11)  # of 202 cells
@@ -158,7 +158,7 @@ def test_a_tick_with_more_rows_than_a_block_is_sent_in_parts(runner: Runner) -> 
     assert pa.ipc.open_stream(parts[2]).read_all().equals(pa.ipc.open_stream(whole[2]).read_all())
 
 
-def test_rows_are_those_of_json_whatever_the_release(runner: Runner) -> None:
+def test_csv_and_arrow_rows_equal_those_of_json(runner: Runner) -> None:
     for name in ("up", "words", "all"):
         rows = ask(runner, f"/api/releases/{name}").json()["rows"]
         frame = get_frame(runner, f"/api/releases/{name}?format=csv")
@@ -180,7 +180,7 @@ def test_columns_do_not_depend_on_the_selected_groups(runner: Runner) -> None:
         assert {"level", "g", "count", "count_low", "count_high"} <= set(heads[0])
 
 
-def test_counts_are_exact_and_left_out_where_they_are_not_known(runner: Runner) -> None:
+def test_row_counts_are_exact_or_left_out_if_unknown(runner: Runner) -> None:
     for name, query in [("words", ""), ("words", "&step=3"), ("up", "&group=g:b&last=7"), ("up", "&from=999")]:
         reply = ask(runner, f"/api/releases/{name}?format=csv{query}")
         rows = reply.text.count("\n") - 1
@@ -194,7 +194,7 @@ def test_counts_are_exact_and_left_out_where_they_are_not_known(runner: Runner) 
     assert ("row-count" in reply.headers, reply.headers["tick-count"]) == (False, str(TICKS - 1))
 
 
-def test_pages_of_json_tell_how_many_rows_are_left(runner: Runner) -> None:
+def test_json_pages_have_number_of_remaining_rows(runner: Runner) -> None:
     for query in ("wide?limit=10000", "wide?limit=777&step=9", "words?limit=1", "up?limit=2&from=100"):
         path, found = f"/api/releases/{query}", []
         while path:
@@ -248,7 +248,7 @@ class BreakingRoutes(ReleaseRoutes):
     block_reader = BreakingReader
 
 
-def test_a_client_sees_that_a_transfer_broke_off(runner: Runner) -> None:
+def test_client_detects_broken_transfer(runner: Runner) -> None:
     with listening(runner, releases=BreakingRoutes) as port:
         for form in ("csv", "arrow"):
             connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
@@ -263,7 +263,7 @@ def test_a_client_sees_that_a_transfer_broke_off(runner: Runner) -> None:
             pandas.read_csv(f"http://127.0.0.1:{port}/api/releases/wide?format=csv")
 
 
-def test_an_arrow_stream_that_was_cut_is_refused_or_short_of_its_row_count(runner: Runner) -> None:
+def test_cut_arrow_stream_is_refused_or_lacks_rows(runner: Runner) -> None:
     content = ask(runner, "/api/releases/up?format=arrow&last=9").content
     for end in range(0, len(content) - 8):
         try:
@@ -325,7 +325,7 @@ class Client:
         return len(self.messages) > 1 and not self.messages[-1].get("more_body", False)
 
 
-def test_entries_that_leave_during_a_download_change_no_byte_of_it(tmp_path: Path) -> None:
+def test_entries_published_during_download_do_not_change_it(tmp_path: Path) -> None:
     write(tmp_path, 100)
     clock = stepped()
     with running(file_of(tmp_path), clock, tuning=Tuning(block_cells=1)) as runner:
@@ -345,7 +345,7 @@ def test_entries_that_leave_during_a_download_change_no_byte_of_it(tmp_path: Pat
 
 
 async def leave_one_more(runner: Runner, clock: Stepped, client: Client) -> None:
-    """After the second message the tick at hand leaves, and another one is committed."""
+    """Publish the current tick after the second message, and commit another one."""
     if len(client.messages) == 2:
         tick = committed(runner)[1]
         await asyncio.to_thread(leave, runner, clock, 4 * ceil((10 * tick + 9) / 4))
@@ -366,7 +366,7 @@ def test_no_read_transaction_is_open_between_blocks(runner: Runner) -> None:
     assert len(found) > 5
 
 
-def test_a_client_that_disconnects_ends_the_reading(runner: Runner) -> None:
+def test_disconnect_ends_the_reading(runner: Runner) -> None:
     client = Client(runner, "up?format=csv", Limits(ServerSettings(max_downloads=1)), tuning=Tuning(block_cells=1))
 
     async def disconnect() -> None:
@@ -400,7 +400,7 @@ def test_a_client_that_stalls_is_dropped(runner: Runner) -> None:
     ("settings", "status"),
     [({"max_downloads_per_client": 1}, 429), ({"max_downloads": 1, "max_downloads_per_client": 9}, 503)],
 )
-def test_a_download_too_many_is_refused_and_other_reads_are_not(
+def test_excess_download_is_refused_and_other_reads_succeed(
     runner: Runner, settings: dict[str, int], status: int
 ) -> None:
     limits, replies = Limits(replace(ServerSettings(), **settings)), []
@@ -424,7 +424,7 @@ def test_a_download_too_many_is_refused_and_other_reads_are_not(
     assert again.whole
 
 
-def test_clients_take_turns_whatever_the_number_of_their_requests() -> None:
+def test_read_worker_alternates_between_clients() -> None:
     order: list[str] = []
 
     async def run() -> None:
@@ -437,7 +437,7 @@ def test_clients_take_turns_whatever_the_number_of_their_requests() -> None:
     assert order == ["many", "one", "two", *["many"] * 5]
 
 
-def test_pages_and_downloads_take_turns() -> None:
+def test_read_worker_alternates_between_pages_and_downloads() -> None:
     order: list[str] = []
 
     async def run() -> None:
@@ -451,8 +451,8 @@ def test_pages_and_downloads_take_turns() -> None:
     assert order == ["downloads", *["pages", "downloads"] * 3, "downloads"]
 
 
-def test_reads_beyond_those_that_may_wait_are_refused(runner: Runner) -> None:
-    """Their clients have gone: requests wait on all the same."""
+def test_reads_above_limit_of_waiting_reads_are_refused(runner: Runner) -> None:
+    """Their clients have disconnected, but the requests still wait."""
     client, statuses = Client(runner, "up?last=1"), []
     limits, most = client.limits, read_worker.MAX_WAITING_READS
 
@@ -475,7 +475,7 @@ def test_reads_beyond_those_that_may_wait_are_refused(runner: Runner) -> None:
     assert all(status == 200 for _, _, status in statuses[3:])
 
 
-def test_the_worker_rests_after_each_piece_of_work() -> None:
+def test_read_worker_rests_after_each_read() -> None:
     slept: list[float] = []
     times = iter([0.0, 0.25, 1.0, 1.125, 2.0, 9.0, 10.0, 10.0])
 
@@ -496,7 +496,7 @@ def test_the_worker_rests_after_each_piece_of_work() -> None:
 
 
 def test_arrow_is_loaded_before_the_worker_reads(runner: Runner) -> None:
-    """Its first import takes seconds, for which other reads would wait."""
+    """The first import takes seconds, and other reads would wait for it."""
     steps: list[str] = []
 
     class Routes(ReleaseRoutes):
@@ -521,7 +521,7 @@ def fail() -> None:
 
 
 @pytest.mark.parametrize("labels", [(1, 2, 3), (True, False), (0.5, 2.5), ("a", 'b"', ""), (1, "a", False), (1, 2.5)])
-def test_parts_of_a_tick_have_the_label_types_of_the_whole(labels: tuple[Any, ...]) -> None:
+def test_parts_of_a_tick_have_its_label_types(labels: tuple[Any, ...]) -> None:
     places = (Group(0, ()), *(Group(1, (("level_of", label),)) for label in labels))
     shape = ReleaseSchema("r", ("count", "sum"), places)
     numbers = np.arange(2.0 * len(places)).reshape(2, -1)
@@ -533,7 +533,7 @@ def test_parts_of_a_tick_have_the_label_types_of_the_whole(labels: tuple[Any, ..
     assert table.equals(Releases(shape, [tick]).to_arrow())
 
 
-def test_threads_change_often_while_a_server_serves() -> None:
+def test_server_shortens_thread_switch_interval() -> None:
     before = sys.getswitchinterval()
     with serving.shorten_switch_interval():
         assert sys.getswitchinterval() == serving.SWITCH_INTERVAL_SECONDS < before

@@ -1,4 +1,4 @@
-"""Which tick is the last of a release that is ended while the run is at work: however long that takes."""
+"""Last tick of a release that ends during a slow round: independent of the round's duration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,14 +26,14 @@ from tests.support.served import (
 )
 
 MORE = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
-ASKED = 57  # seconds; readers hear of it at 64, when tick 5 is closed and tick 6 is not
+ASKED = 57  # seconds; readers learn of it at 64, when tick 5 is closed and tick 6 is not
 LAST = 5
-SPEEDS = {"quick": ASKED, "slow": 95}  # when the batch is over that is at hand
+SPEEDS = {"quick": ASKED, "slow": 95}  # second at which the current round ends
 
 
 @dataclass
 class Counted(Stepped):
-    """Counts the rounds of a run that has nothing to close: it sleeps after each."""
+    """A clock that counts the rounds of an idle run, which sleeps after each."""
 
     rounds: int = 0
 
@@ -43,7 +43,7 @@ class Counted(Stepped):
 
 
 class Gate:
-    """Holds a run where it has read, from when it is shut until it is opened."""
+    """A gate that pauses a run after a read while it is shut."""
 
     def __init__(self) -> None:
         self.open, self.reached = Flag(), Flag()
@@ -61,7 +61,7 @@ def reach(runner: Runner, clock: Stepped, second: float, tick: int) -> None:
 
 
 def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
-    """An end is requested during a batch, which takes until a second."""
+    """Request an end during a round that lasts until `second`."""
     gate.open.clear()
     with (runner.file.path.parent / "v.jsonl").open("a") as file:
         file.write('{"ts": 1767571255, "g": "a", "x": 1}\n')
@@ -75,7 +75,7 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
 
 
 def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
-    """An end is requested that is due at a second, while the run continues."""
+    """Request an end that is due at `second`, while the run continues."""
     with runner.pause_commands():
         asking = Thread(target=lambda: runner.submit_end("more").result())
         asking.start()
@@ -87,7 +87,7 @@ def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
 
 
 def last_tick(folder: Path, way: str, speed: str, kind: type[PausedRunner] = PausedRunner) -> int:
-    """Of a release that is ended at 57 s, published and charged."""
+    """Return the last tick, published and charged, of a release that ends at 57 s."""
     folder.mkdir()
     file, clock, gate = file_of(folder), Counted(time=START * SECOND), Gate()
     write(folder, 50)

@@ -1,4 +1,4 @@
-"""Batches: an element of an array goes on as the text that was sent, one line each."""
+"""Bodies of batches: each array element becomes one line with the text that was sent."""
 
 import json
 from contextlib import suppress
@@ -29,16 +29,16 @@ def lines(body: bytes, kind: str = JSON_TYPE, most: int = 10**6) -> bytes:
     return to_lines(kind, body, STREAM, most)
 
 
-def test_an_element_is_the_very_text_that_was_sent() -> None:
+def test_array_element_becomes_line_of_same_text() -> None:
     assert lines(b'[{"t": 1.50e3, "t": "\\u00e9"} ,{"a":[1, 2]}]') == (b'{"t": 1.50e3, "t": "\\u00e9"}\n{"a":[1, 2]}\n')
 
 
-def test_an_object_is_one_line_however_it_is_laid_out() -> None:
+def test_object_with_line_breaks_becomes_one_line() -> None:
     assert lines(b'\r\n{\r\n "a": 1,\n "b": "x\\ny"}\n') == b'{   "a": 1,  "b": "x\\ny"}\n'
 
 
-def test_a_number_of_any_length_is_the_text_that_was_sent() -> None:
-    """Its record is dropped or not by itself, as it would be on a line of its own."""
+def test_number_of_any_length_stays_as_sent() -> None:
+    """Its record is accepted or dropped alone, as on a separate line."""
     record = b'{"a": -%s}' % (b"9" * 5000)
     assert lines(record) == lines(record + b"\n", NDJSON_TYPE) == record + b"\n"
     assert lines(b'[{"a": 1}, %s]' % record) == b'{"a": 1}\n' + record + b"\n"
@@ -49,7 +49,7 @@ def test_an_empty_array_has_no_lines() -> None:
 
 
 @given(st.lists(VALUES, max_size=6), st.sampled_from([None, 0, 2]), st.booleans())
-def test_lines_say_what_the_array_said(values: list[Any], indent: int | None, escaped: bool) -> None:
+def test_lines_equal_elements_of_the_array(values: list[Any], indent: int | None, escaped: bool) -> None:
     sent = json.dumps(values, indent=indent, ensure_ascii=escaped)
     found = lines(sent.encode(errors="surrogatepass")) if escaped else lines(json.dumps(values).encode())
     assert [json.loads(line) for line in found.split(b"\n")[:-1]] == values
@@ -62,7 +62,7 @@ def test_lines_say_what_the_array_said(values: list[Any], indent: int | None, es
         *(b'["\xff"]', b'["a\nb"]', b"[" * 100_000, b"\xef\xbb\xbf[]"),
     ],
 )
-def test_what_is_no_json_is_refused_without_its_text(body: bytes) -> None:
+def test_invalid_json_is_refused_without_quoting_it(body: bytes) -> None:
     with pytest.raises(HttpError, match=r"^body must be JSON in UTF-8, got something else$"):
         lines(body)
 
@@ -74,7 +74,7 @@ def test_any_bytes_are_lines_or_refused(body: bytes) -> None:
             assert lines(body, kind).endswith(b"\n") or body.strip() == b"[]"
 
 
-def test_lines_are_as_they_came() -> None:
+def test_ndjson_lines_stay_unchanged() -> None:
     assert lines(b'{"a": 1}\n\xff torn', NDJSON_TYPE) == b'{"a": 1}\n\xff torn'
 
 
@@ -101,14 +101,14 @@ def test_arrow_becomes_lines_of_declared_columns() -> None:
     ]
 
 
-def test_arrows_times_are_numbers_where_the_files_are() -> None:
+def test_arrow_times_are_numbers_if_time_format_is_numeric() -> None:
     when = arrow.array([1_500_000], arrow.timestamp("us", "UTC"))
     found = arrow_to_lines(sent(ts=when), replace(STREAM, time_format="epoch ms"), 10**6)
     assert json.loads(found) == {"ts": 1500}
 
 
-def test_a_time_that_is_none_or_in_an_unknown_zone_drops_no_other() -> None:
-    """By a rule that looks at that value alone: a batch is not refused for one of its records."""
+def test_unreadable_arrow_time_becomes_null_and_changes_no_other() -> None:
+    """The rule checks each value alone, so one record does not refuse its batch."""
     far, near = 2**60, 1_767_571_201
     kinds = {
         "s": (arrow.timestamp("s"), "2026-01-05T00:00:01"),
@@ -125,7 +125,7 @@ def test_a_time_that_is_none_or_in_an_unknown_zone_drops_no_other() -> None:
     assert [json.loads(line)["ts"] for line in lines.splitlines()] == [near * 10**9, None]
 
 
-def test_arrows_decimals_are_numbers_digit_by_digit() -> None:
+def test_arrow_decimals_keep_all_digits() -> None:
     exact = arrow.array([Decimal("0.10"), Decimal("-1234567890123456789.01"), None], arrow.decimal128(30, 2))
     found = lines(sent(region=exact), ARROW_TYPE).splitlines()
     assert found == [b'{"region": 0.10}', b'{"region": -1234567890123456789.01}', b'{"region": null}']
@@ -143,21 +143,21 @@ def test_numbers_texts_and_times_of_any_width_are_accepted() -> None:
 @pytest.mark.parametrize(
     "kind", [arrow.binary(), arrow.list_(arrow.int8()), arrow.time64("us"), arrow.duration("s")], ids=str
 )
-def test_a_declared_column_of_another_type_is_refused_as_a_whole_by_name_and_type(kind: Any) -> None:
+def test_arrow_column_of_other_type_is_refused_by_name(kind: Any) -> None:
     with pytest.raises(HttpError, match=r"^column region must be of numbers") as refusal:
         lines(sent(ts=["2026-01-05T00:00:01Z"], region=arrow.nulls(1, kind)), ARROW_TYPE)
     assert refusal.value.status == 422
     assert refusal.value.message.endswith(f"got {kind}")
 
 
-def test_a_record_that_is_too_deep_refuses_its_array() -> None:
+def test_too_deep_record_refuses_its_array() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     with pytest.raises(HttpError, match="body must be JSON"):
         lines(b'[{"ts": 1}, {"a": ' + deep + b"}]")
     assert lines(b'{"ts": 1}\n{"a": ' + deep + b"}\n", NDJSON_TYPE).startswith(b'{"ts": 1}\n')
 
 
-def test_a_dictionary_that_repeats_itself_is_stopped_at_the_bound() -> None:
+def test_repeated_dictionary_values_are_refused_above_byte_limit() -> None:
     codes = arrow.array([0] * 5000, arrow.int32())
     body = sent(region=arrow.DictionaryArray.from_arrays(codes, arrow.array(["x" * 10_000])))
     assert len(body) < 100_000

@@ -1,4 +1,4 @@
-"""The board: what is shown, who is woken, and that every event is encoded once."""
+"""The event buffer: published events, waiting readers, and one encoding for each event."""
 
 import asyncio
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ Live = tuple[Runner, Stepped]
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Live]:
-    """A run of which tick 1 has left, and tick 2 is committed."""
+    """A run with tick 1 published and tick 2 committed."""
     write(tmp_path, 60)
     clock = stepped()
     with running(file_of(tmp_path), clock, buffer=CountedBuffer) as runner:
@@ -28,7 +28,7 @@ def live(tmp_path: Path) -> Iterator[Live]:
         yield runner, clock
 
 
-def test_a_tick_is_on_the_buffer_when_it_has_left_and_not_before(live: Live) -> None:
+def test_tick_enters_buffer_at_its_publish_time(live: Live) -> None:
     runner, clock = live
     assert (runner.event_buffer.published.row_number, runner.event_buffer.find_buffered(0, 9)[-1].row_number) == (1, 1)
     clock.to(31.999)
@@ -38,7 +38,7 @@ def test_a_tick_is_on_the_buffer_when_it_has_left_and_not_before(live: Live) -> 
     assert (runner.event_buffer.published.row_number, runner.event_buffer.find_buffered(0, 9)[-1].row_number) == (2, 2)
 
 
-def test_an_id_of_what_has_not_left_is_not_known(live: Live) -> None:
+def test_id_of_unpublished_event_is_unknown(live: Live) -> None:
     runner, _ = live
     whole = EventBuffer(runner.event_buffer.readers)
     whole.advance(2**62)  # a twin that does not wait
@@ -54,7 +54,7 @@ def _split(ident: str) -> tuple[int, str]:
     return int(place), mark
 
 
-def test_every_event_is_encoded_once_whatever_the_number_of_readers(live: Live) -> None:
+def test_event_is_encoded_once_for_all_readers(live: Live) -> None:
     runner, clock = live
     assert isinstance(runner.event_buffer, CountedBuffer)
     leave(runner, clock, 32)
@@ -62,7 +62,7 @@ def test_every_event_is_encoded_once_whatever_the_number_of_readers(live: Live) 
     assert runner.event_buffer.encoded_ticks == [1, 2]
 
 
-def test_what_is_read_again_is_what_was_stored(live: Live) -> None:
+def test_stored_events_equal_buffered_ones(live: Live) -> None:
     runner, clock = live
     leave(runner, clock, 32)
     assert runner.event_buffer.read_stored(0, 64) == runner.event_buffer.find_buffered(0, 64)
@@ -84,7 +84,7 @@ def test_buffer_is_bounded_and_the_rest_comes_from_the_store(live: Live) -> None
     assert [event.row_number for event in buffer.read_stored(0, 64)] == [1, 2]
 
 
-def test_a_burst_larger_than_what_is_stored_leaves_no_gap(live: Live) -> None:
+def test_burst_larger_than_buffer_leaves_no_gap(live: Live) -> None:
     runner, _ = live
     fresh = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
     fresh.advance(2**62)
@@ -93,14 +93,14 @@ def test_a_burst_larger_than_what_is_stored_leaves_no_gap(live: Live) -> None:
     assert [event.row_number for event in fresh.find_buffered(1, 64) or []] == [2]
 
 
-def test_the_newest_events_are_stored_that_fit() -> None:
+def test_trimming_keeps_newest_events_that_fit() -> None:
     most = DEFAULT_TUNING.max_buffered_bytes
     events = [ReleaseEvent(place, "", "r", bytes(most // 3)) for place in range(1, 6)]
     assert [event.row_number for event in trim_events(events)] == [3, 4, 5]
     assert trim_events([ReleaseEvent(1, "", "r", bytes(most + 1))]) == []
 
 
-def test_who_waits_is_woken_from_another_thread_and_never_twice_for_one_thing(tmp_path: Path) -> None:
+def test_waiting_readers_wake_once_for_change_of_another_thread(tmp_path: Path) -> None:
     buffer = EventBuffer(ReaderPool(tmp_path))
 
     async def woken() -> list[bool]:
@@ -113,7 +113,7 @@ def test_who_waits_is_woken_from_another_thread_and_never_twice_for_one_thing(tm
         return [*found, await buffer.wait_newer(buffer.version - 1, 20), await buffer.wait_newer(buffer.version, 0.001)]
 
     assert asyncio.run(woken()) == [True] * 51 + [False]
-    buffer.set_state("ended")  # the loop is closed, and nobody minds
+    buffer.set_state("ended")  # raises nothing although the loop is closed
 
 
 def test_event_of_a_wide_release_has_its_address(live: Live) -> None:
@@ -125,7 +125,7 @@ def test_event_of_a_wide_release_has_its_address(live: Live) -> None:
     assert b"measures" not in event.data
 
 
-def test_an_event_is_one_message_whatever_a_label_is() -> None:
+def test_event_with_line_breaks_in_label_is_one_message() -> None:
     details = encode_sse("release", {"group": "a\n\ndata: b\r\u2028"}, "1.x")
     assert details.count(b"\n") == 4
     assert b"\r" not in details

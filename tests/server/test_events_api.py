@@ -39,7 +39,7 @@ def patient(tmp_path: Path, tuning: Tuning = DEFAULT_TUNING) -> tuple[House, Inb
 
 
 async def sent(house: House) -> "asyncio.Task[Any]":
-    """A batch that is in the inbox; its reply comes when it comes."""
+    """Send a batch, wait until the inbox has it, and return the task of its reply."""
     client = house.client("curator")
     reply = asyncio.create_task(client.send("POST", "/api/events", content=VISIT, headers=LINES))
     while house.runner.inbox.find_status("cora ward-7") == "unknown":
@@ -107,7 +107,7 @@ def test_two_senders_may_choose_the_same_key(house: House) -> None:
     assert len(house.runner.inbox.batches_read) == 2
 
 
-def test_the_fate_of_a_batch_is_its_senders_alone(house: House) -> None:
+def test_batch_status_is_visible_to_its_sender_only(house: House) -> None:
     house.secrets["second"] = house.tokens.create("carl", "curator")
     house.client("curator").post("/api/events", content=VISIT, headers=LINES)
     statuses = [house.client(role).get("/api/events/ward-7").json()["status"] for role in ("curator", "second")]
@@ -135,7 +135,7 @@ def shared_key_routes(runner: Any, limits: Limits) -> list[Route]:
 
 
 @pytest.mark.parametrize("key", ["a/b", "/", "2026/01/05//7", "100%"])
-def test_the_fate_of_any_key_can_be_requested_for(house: House, key: str) -> None:
+def test_status_of_batch_with_any_key_is_found(house: House, key: str) -> None:
     client = house.client("curator")
     client.post("/api/events", content=VISIT, headers={**LINES, "Batch-Key": key})
     for path in (quote(key), quote(key, safe="")):
@@ -159,7 +159,7 @@ def counted(house: House) -> dict[str, int]:
     return {name: int(found[name]) for name in ("batches_total", "pending_bytes")}
 
 
-def test_a_run_that_ends_before_the_commit_is_shown_and_never_called_durable(tmp_path: Path) -> None:
+def test_batch_of_run_that_ends_before_commit_is_not_acknowledged(tmp_path: Path) -> None:
     house, inbox = patient(tmp_path)
 
     async def sent_and_closed() -> Any:
@@ -172,7 +172,7 @@ def test_a_run_that_ends_before_the_commit_is_shown_and_never_called_durable(tmp
     assert "Retry-After" in reply.headers
 
 
-def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(tmp_path: Path) -> None:
+def test_slow_commit_gets_503_and_batch_stays_in_inbox(tmp_path: Path) -> None:
     house, inbox = patient(tmp_path, Tuning(commit_seconds=0.01))
     client = house.client("curator")
     assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (503, "not_committed")
@@ -182,7 +182,7 @@ def test_a_commit_that_takes_too_long_leaves_the_batch_where_it_is(tmp_path: Pat
     assert client.get("/api/events/ward-7").json()["status"] == "committed"
 
 
-def test_a_full_inbox_says_when_to_come_again(tmp_path: Path) -> None:
+def test_full_inbox_replies_503_with_retry_after(tmp_path: Path) -> None:
     house = House(tmp_path, Still(clinic(tmp_path), Prompt(key_ttl=1, max_waiting_bytes=10, now=lambda: 0)))
     reply = house.client("curator").post("/api/events", content=VISIT, headers=LINES)
     assert code_of(reply) == (503, "busy")
@@ -196,7 +196,7 @@ def test_events_after_the_run_are_refused(house: House, state: str) -> None:
     assert code_of(reply) == (503, "not_running")
 
 
-def test_a_stream_that_is_not_posted_takes_none(house: House) -> None:
+def test_stream_without_inbox_refuses_events(house: House) -> None:
     house.runner.inbox = None
     client = house.client("curator")
     assert code_of(client.post("/api/events", content=VISIT, headers=LINES)) == (409, "no_inbox")
@@ -209,7 +209,7 @@ def test_a_batch_needs_a_key(house: House, key: str | None) -> None:
     assert code_of(house.client("curator").post("/api/events", content=VISIT, headers=headers)) == (422, "batch_key")
 
 
-def test_counters_are_the_curators(house: House) -> None:
+def test_curator_reads_quarantine_and_metrics(house: House) -> None:
     client = house.client("curator")
     assert client.get("/api/quarantine").json() == {"records": 4711, "drops": {"late": 13}, "shares": {}}
     client.get("/healthz")
@@ -223,7 +223,7 @@ def test_counters_are_the_curators(house: House) -> None:
         assert details['streamgauge_http_requests_total{method="GET",route="/healthz",status="200"}'] == "1"
 
 
-def test_a_run_that_has_visible_nothing_has_counters_too(house: House) -> None:
+def test_run_without_progress_has_zero_counters(house: House) -> None:
     house.runner.progress = None
     client = house.client("curator")
     assert client.get("/api/quarantine").json() == {"records": 0, "drops": {}, "shares": {}}

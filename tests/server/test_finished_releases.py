@@ -1,4 +1,4 @@
-"""Which releases are over: those of which readers have seen the last tick, wherever their end was entered."""
+"""Finished releases: readers have their last tick, wherever the ledger has their end."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ PASSED = 9  # the tick at which they are ended
 
 
 class PublishedTicks:
-    """A reader who has seen all that there is, or all but the last tick of each."""
+    """A reader that has all ticks, or all but the last `less` ticks of each release."""
 
     def __init__(self, less: int = 0) -> None:
         self.less = less
@@ -24,7 +24,7 @@ class PublishedTicks:
 
 
 def ended(order: tuple[str, ...], passed: dict[str, int]) -> LedgerLog:
-    """A book in which releases were ended after their horizons, one after the other."""
+    """Return a ledger in which releases were ended after their horizons, in the given order."""
     ledger_log = LedgerLog.read([LedgerEntry("budget", {"loss": {"epsilon": "1"}})], Event())
     for name, last in LASTS.items():
         body = {
@@ -47,7 +47,7 @@ def find_finished(ledger_log: LedgerLog, reader: Any) -> frozenset[str]:
 
 @pytest.mark.parametrize("order", [("short", "long"), ("long", "short")])
 @pytest.mark.parametrize("passed", [LASTS, dict.fromkeys(LASTS, PASSED)], ids=["streaming", "batch"])
-def test_what_is_ended_after_its_horizon_is_over_once_readers_saw_its_last_tick(
+def test_release_ended_after_horizon_is_finished_at_its_last_tick(
     order: tuple[str, ...], passed: dict[str, int]
 ) -> None:
     ledger_log = ended(order, passed)
@@ -64,5 +64,5 @@ class EndTickReleases(FinishedReleases):
         return release.end_tick
 
 
-def test_twin_that_waits_for_the_tick_of_the_end_is_caught() -> None:
+def test_twin_that_waits_for_end_tick_misses_finished_release() -> None:
     assert EndTickReleases().find_finished(ended(("long", "short"), LASTS), PublishedTicks()) == {"long"}  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Folded lines: clients without a token cannot wash out the curator's log."""
+"""Folded lines: clients without a token cannot flood the curator's log."""
 
 import socket
 from datetime import date
@@ -23,7 +23,7 @@ async def here(request: Request) -> Response:
 
 
 class Days:
-    """A calendar that a test turns."""
+    """A calendar whose day a test sets."""
 
     day = date(2026, 1, 5)
 
@@ -39,7 +39,7 @@ def test_ten_thousand_lines_become_five() -> None:
     assert lines == [MALFORMED, *(f"{MALFORMED} ({10**power} times today)" for power in range(1, 5))]
 
 
-def test_first_line_of_a_day_has_the_count_of_the_last_one() -> None:
+def test_first_line_of_a_day_has_previous_days_count() -> None:
     lines, days = list[str](), Days()
     folded = FoldedLog(lines.append, days)
     for _ in range(37):

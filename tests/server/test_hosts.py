@@ -1,4 +1,4 @@
-"""Hosts: a foreign host name is refused, whatever resolves it to this address."""
+"""Host names: a foreign name is refused even if it resolves to this address."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ LOOPBACK = build_allowed_hosts(ServerSettings(), "127.0.0.1", proxied=False)
 @pytest.mark.parametrize(
     "host", ["localhost", "LOCALHOST:8765", "clinic.localhost", "127.0.0.1:8765", "[::1]:8765", "10.0.0.7", ""]
 )
-def test_loopback_goes_by_its_own_names(host: str) -> None:
+def test_loopback_server_accepts_its_own_names(host: str) -> None:
     assert LOOPBACK.is_allowed(host)
 
 
 @pytest.mark.parametrize("host", ["evil.test", "evil.test:8765", "localhost.evil.test", "[", "1.2.3.4.evil.test"])
-def test_no_other_name_leads_to_loopback(host: str) -> None:
+def test_loopback_server_refuses_other_names(host: str) -> None:
     assert not LOOPBACK.is_allowed(host)
 
 
@@ -57,25 +57,25 @@ def test_host_is_a_name_or_an_address(host: str, name: str) -> None:
 
 @pytest.mark.parametrize("host", MALFORMED)
 @pytest.mark.parametrize("hosts", [LOOPBACK, AllowedHosts()])
-def test_host_that_is_malformed_is_refused_wherever_the_server_listens(hosts: AllowedHosts, host: str) -> None:
+def test_malformed_host_is_refused_at_every_address(hosts: AllowedHosts, host: str) -> None:
     with pytest.raises(HttpError, match=r"^host must be a name or an address, with a port or without") as found:
         hosts.check(host)
     assert (found.value.status, found.value.code) == (400, "malformed_request")
 
 
-def test_host_that_is_missing_is_good() -> None:
+def test_missing_host_is_accepted() -> None:
     """HTTP/1.0 has none, and no browser leaves it out."""
     LOOPBACK.check(None)
     assert parse_host_name("clinic.example") == "clinic.example"
 
 
 @pytest.mark.parametrize("origin", ["http://evil@clinic.example", "http://clinic.example:x", "null", ""])
-def test_origin_that_is_malformed_is_another_s(origin: str) -> None:
+def test_malformed_origin_is_a_different_host(origin: str) -> None:
     assert AllowedHosts().is_same_host("http://clinic.example:443", "clinic.example")
     assert not AllowedHosts().is_same_host(origin, "clinic.example")
 
 
-def test_where_others_stand_in_front_any_name_is_good_until_the_file_names_them() -> None:
+def test_exposed_server_accepts_any_host_unless_file_lists_hosts() -> None:
     for hosts in (
         build_allowed_hosts(ServerSettings(), "127.0.0.1", proxied=True),
         build_allowed_hosts(ServerSettings(https=True), "127.0.0.1", proxied=False),
@@ -96,7 +96,7 @@ def house_of(folder: Path, hosts: AllowedHosts) -> House:
     return house
 
 
-def test_a_page_whose_name_was_made_to_lead_here_reads_nothing_and_is_counted(tmp_path: Path) -> None:
+def test_page_of_rebound_host_reads_nothing_and_is_counted(tmp_path: Path) -> None:
     house = house_of(tmp_path, LOOPBACK)
     client = house.client(Host="evil.test")
     assert code_of(client.get("/api/ledger")) == (403, "unknown_host")
@@ -106,7 +106,7 @@ def test_a_page_whose_name_was_made_to_lead_here_reads_nothing_and_is_counted(tm
     assert house.client(address="10.0.0.9", Host="localhost").get("/api/ledger").status_code == 200
 
 
-def test_a_server_that_goes_by_any_name_is_caught(tmp_path: Path) -> None:
+def test_twin_that_accepts_any_host_serves_foreign_page(tmp_path: Path) -> None:
     """A broken twin."""
     house = house_of(tmp_path, AllowedHosts())
     assert house.client(Host="evil.test").get("/api/ledger").status_code == 200

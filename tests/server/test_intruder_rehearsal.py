@@ -1,4 +1,4 @@
-"""The rehearsal of an intrusion: what the intruder may think is exact, and within the promise."""
+"""The rehearsal of an intrusion: the intruder's odds are exact and inside the promised bound."""
 
 from dataclasses import replace
 from math import e
@@ -28,7 +28,7 @@ def odds_of(blocks, scale):
 
 
 def is_exact(odds):
-    """Odds against what is true have a mean of 1, if they are the quotient of the two laws."""
+    """Return whether odds against the truth have mean 1, as exact likelihood ratios have."""
     return abs(odds.mean() - 1) < 6.5 * odds.std() / np.sqrt(len(odds))
 
 
@@ -37,17 +37,17 @@ def absent():
     return observe_sums(np.zeros(TIMES, bool))
 
 
-def test_odds_are_the_quotient_of_the_two_laws(absent):
+def test_counter_odds_are_exact_likelihood_ratios(absent):
     assert is_exact(odds_of(*absent))
     assert is_exact(1 / odds_of(*observe_sums(np.ones(TIMES, bool))))
 
 
-def test_odds_that_forget_a_draw_of_noise_are_caught(absent):
+def test_odds_without_one_noise_draw_are_caught(absent):
     blocks, scale = absent
     assert not is_exact(odds_of([replace(block, draws=1) for block in blocks], scale))
 
 
-def test_no_rehearsal_moves_the_odds_by_more_than_the_promise(absent):
+def test_counter_odds_stay_inside_the_promised_bound(absent):
     odds = odds_of(*absent)
     assert 1 / e <= odds.min() <= odds.max() <= e
     assert odds.max() > 2
@@ -60,24 +60,24 @@ def test_noise_that_is_too_small_breaks_the_promise(absent):
 
 @pytest.fixture(scope="module")
 def table():
-    """The odds of all rehearsals of a table, where Robin never came, and where they did."""
+    """The odds of all rehearsals of a table, first without Robin, then with Robin."""
     return [run_table_demo(np.full(PATIENTS, came), InsecureNoise(came))["odds"] for came in (False, True)]
 
 
-def test_odds_of_a_table_are_the_quotient_of_the_two_laws(table):
+def test_table_odds_are_exact_likelihood_ratios(table):
     never, came = table
     assert is_exact(never)
     assert is_exact(1 / came)
     assert not is_exact(never**2), "odds that are overstated are caught"
 
 
-def test_no_table_moves_the_odds_by_more_than_the_promise(table):
+def test_table_odds_stay_inside_the_promised_bound(table):
     odds = np.concatenate(table)
     assert 1 / e <= odds.min() <= odds.max() <= e
     assert odds.max() > 2
 
 
-def test_a_second_look_breaks_the_promise_of_both():
+def test_second_intrusion_reveals_presence_in_counter_and_table():
     came = np.arange(40) % 2 == 0
     assert (second_look_odds(came) == np.where(came, np.inf, 0)).all(), "for any users"
     claim, noise = build_clinic(), InsecureNoise(0)
@@ -85,7 +85,7 @@ def test_a_second_look_breaks_the_promise_of_both():
     assert not any(np.isinf(take_snapshot(claim, False, noise).two_look_odds(claim)) for _ in range(40))
 
 
-def test_ordinary_memory_tells_and_pan_private_memory_does_not():
+def test_ordinary_memory_reveals_presence_and_pan_private_does_not():
     details = run_intrusion_demo(200)
     low, high = details["bounds"]["chance"]
     for kind in ("counter", "table"):
@@ -108,7 +108,7 @@ def test_ordinary_memory_tells_and_pan_private_memory_does_not():
         ),
     ],
 )
-def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream, details):
+def test_description_of_memory_follows_pipeline_file(tmp_path, stream, details):
     assert describe_memory(clinic_file(tmp_path, stream).stream) == {**details, "reports": []}
 
 
@@ -117,7 +117,7 @@ def test_what_is_said_of_this_stream_is_what_its_file_declares(tmp_path, stream,
     [({}, {}, 404), ({}, {"show_intruder": True}, 200), ({"pan_private": True}, {}, 200)],
     ids=["ordinary", "shown", "pan-private"],
 )
-def test_the_rehearsal_is_found_where_it_is_shown(tmp_path, stream, server, status):
+def test_rehearsal_is_served_if_shown_or_pan_private(tmp_path, stream, server, status):
     file = clinic_file(tmp_path, stream, **server)
     client = House(tmp_path, Still(file)).client("reader")
     assert client.get("/api/rehearsal").status_code == status

@@ -1,4 +1,4 @@
-"""The ledger a page at a time, and read once: as much of it as any request needed."""
+"""Pages of the ledger, and the cache that reads each entry once."""
 
 from copy import deepcopy
 from pathlib import Path
@@ -49,7 +49,7 @@ def house(tmp_path: Path) -> House:
 
 
 def followed(house: House, route: str) -> list[dict[str, Any]]:
-    """All pages from one on."""
+    """Return all pages from a route on."""
     pages, client = [], house.client("reader")
     while route:
         pages.append(client.get(route).json())
@@ -71,17 +71,17 @@ def test_pages_add_up_to_the_whole(house: House) -> None:
     assert [act for page in pages for act in page["entries"]] == acts["entries"]
 
 
-def test_a_page_of_acts_is_bounded_in_bytes_but_has_one(house: House) -> None:
+def test_page_of_entries_is_bounded_but_has_one_entry(house: House) -> None:
     house.runner.tuning = Tuning(max_ledger_page_bytes=1)
     assert [len(page["entries"]) for page in followed(house, "/api/ledger/entries")] == [1] * len(ACTS)
 
 
 @pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "offset=-1", "offset=" + "9" * 30])
-def test_a_page_that_is_none_is_shown_so(house: House, query: str) -> None:
+def test_invalid_page_parameter_is_refused(house: House, query: str) -> None:
     assert code_of(house.client("reader").get(f"/api/ledger?{query}")) == (422, "bad_parameter")
 
 
-def test_a_ledger_that_has_grown_is_the_ledger_that_was_read(house: House) -> None:
+def test_cached_ledger_that_grew_equals_one_read_afresh(house: House) -> None:
     unit = house.file.stream.unit
     made = build_ledger_cache(unit)
     for count in (0, 1, 2, 7, 11, 12, 13, 14, 3):
@@ -101,7 +101,7 @@ def charges_after_a_plan(house: House, kind: type[LedgerLog] = LedgerLog) -> int
     return len(ledger_log.ledger.entries)
 
 
-def test_a_plan_charges_nothing_in_the_ledger_that_all_share(house: House) -> None:
+def test_plan_charges_nothing_in_the_shared_ledger(house: House) -> None:
     assert charges_after_a_plan(house) == 1
 
 
@@ -116,7 +116,7 @@ def test_twin_that_plans_in_the_shared_ledger_charges_it(house: House) -> None:
     assert charges_after_a_plan(house, UncopiedLog) == 2
 
 
-def test_entries_are_read_once_whatever_the_number_of_readers(tmp_path: Path) -> None:
+def test_entries_are_read_once_for_all_readers(tmp_path: Path) -> None:
     """An entry that is read again is another object."""
     write(tmp_path, 30)
     file, clock = file_of(tmp_path), stepped()
@@ -132,7 +132,7 @@ def test_entries_are_read_once_whatever_the_number_of_readers(tmp_path: Path) ->
         assert list(map(id, runner.load_entries())) == list(map(id, acts))
 
 
-def test_labels_that_many_releases_have_are_stored_once() -> None:
+def test_labels_shared_by_releases_are_stored_once() -> None:
     known, labels = LedgerEntryCache(), {"measures": ["count"], "groups": [["g", ["a", "b"]]], "levels": [1]}
     acts = tuple(charged(name, "1/9", 1, layout=deepcopy(labels)) for name in "xy")
     one, two = known.read_first(2, lambda count: acts[count:])
@@ -140,7 +140,7 @@ def test_labels_that_many_releases_have_are_stored_once() -> None:
     assert one.body["layout"]["groups"][0][1] is two.body["layout"]["groups"][0][1]
 
 
-def test_few_shapes_are_stored_and_none_of_what_has_not_left() -> None:
+def test_schema_cache_is_bounded_and_has_no_unpublished_release() -> None:
     layout = {"measures": ["count"], "groups": [], "levels": [0]}
     acts = tuple(charged(f"z{number}", "1/999", 1, layout=layout) for number in range(2 * MAX_CACHED_SCHEMAS))
     shapes = ReleaseSchemaCache()
@@ -152,7 +152,7 @@ def test_few_shapes_are_stored_and_none_of_what_has_not_left() -> None:
     assert len(shapes._cached) == MAX_CACHED_SCHEMAS
 
 
-def test_who_asks_too_fast_is_shown_to_wait(house: House) -> None:
+def test_commands_above_rate_are_refused_with_retry_after(house: House) -> None:
     limits = Limits(ServerSettings(adhoc_max_requests_per_minute=2), now=lambda: 0.0)
     for _ in range(2):
         limits.count_command("ana")
@@ -162,7 +162,7 @@ def test_who_asks_too_fast_is_shown_to_wait(house: House) -> None:
     assert (refusal.value.status, (refusal.value.headers or {})["Retry-After"]) == (429, "30")
 
 
-def test_asks_and_ends_are_counted_and_plans_are_not(tmp_path: Path) -> None:
+def test_commands_count_towards_rate_and_plans_do_not(tmp_path: Path) -> None:
     house = House(tmp_path, adhoc={"max_requests_per_minute": 1})
     analyst = house.client("analyst")
     assert [analyst.post("/api/plan", json=ASKED).status_code for _ in range(3)] == [200] * 3
@@ -174,7 +174,7 @@ def test_asks_and_ends_are_counted_and_plans_are_not(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("word", "most"), [("title", 100), ("description", 1000), ("sql", 10_000)])
-def test_words_that_the_ledger_keeps_for_ever_are_short(house: House, word: str, most: int) -> None:
+def test_texts_stored_in_ledger_have_length_limits(house: House, word: str, most: int) -> None:
     for path in ("/api/plan", "/api/releases"):
         reply = house.client("analyst").post(path, json={**ASKED, word: "x" * (most + 1)})
         assert code_of(reply) == (422, "bad_release")

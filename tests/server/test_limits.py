@@ -1,4 +1,4 @@
-"""Limits: what one client takes is bounded, and costs nobody else."""
+"""Limits of one client: bounded, and independent of other clients."""
 
 import pytest
 
@@ -15,7 +15,7 @@ class Clock:
 
 
 def accepted(limits: Limits, client: str, count: int) -> int:
-    """How many of so many requests are let in."""
+    """Return how many of `count` requests are accepted."""
     found, refused = 0, list[HttpError]()
     for _ in range(count):
         try:
@@ -27,7 +27,7 @@ def accepted(limits: Limits, client: str, count: int) -> int:
     return found
 
 
-def test_a_client_has_its_rate_and_a_burst_of_twice_that() -> None:
+def test_client_has_its_rate_and_twice_that_as_burst() -> None:
     clock = Clock()
     limits = Limits(ServerSettings(rate=5), now=clock)
     assert accepted(limits, "a", 100) == 10
@@ -37,20 +37,20 @@ def test_a_client_has_its_rate_and_a_burst_of_twice_that() -> None:
     assert accepted(limits, "a", 100) == 10
 
 
-def test_one_clients_haste_costs_no_other() -> None:
+def test_fast_client_does_not_limit_others() -> None:
     limits = Limits(ServerSettings(rate=5), now=Clock())
     accepted(limits, "a", 100)
     assert accepted(limits, "b", 10) == 10
 
 
-def test_clients_that_are_remembered_are_bounded() -> None:
+def test_number_of_remembered_clients_is_bounded() -> None:
     limiter = RateLimiter(5, 10, Clock(), max_clients=4)
     for client in range(100):
         limiter.reserve(str(client))
     assert limiter.client_count == 4
 
 
-def test_live_connections_are_bounded_by_client_and_in_all() -> None:
+def test_live_connections_are_bounded_per_client_and_in_total() -> None:
     limits = Limits(ServerSettings(max_streams=3, max_streams_per_client=2))
     with limits.admit_live("a"), limits.admit_live("a"):
         with pytest.raises(HttpError, match="at most 2 of one client") as own, limits.admit_live("a"):
@@ -65,7 +65,7 @@ def test_live_connections_are_bounded_by_client_and_in_all() -> None:
         assert limits.live_connections == 2
 
 
-def test_bytes_that_are_blocked_are_bounded_and_given_back() -> None:
+def test_buffered_bytes_are_bounded_and_released() -> None:
     limits = Limits(ServerSettings(max_buffer=100))
     with limits.reserve_body() as hold:
         hold(60)

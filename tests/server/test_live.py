@@ -1,5 +1,5 @@
-"""Server-sent events, over a real server on loopback: every tick once, in order, to everybody, and to
-who comes back; nobody is waited for."""
+"""Server-sent events of a real server on loopback: each reader gets every tick once and in order,
+also after a reconnect. No slow reader delays another."""
 
 import socket
 from collections.abc import Iterator
@@ -47,7 +47,7 @@ class World:
         self.tick = 0
 
     def step(self) -> int:
-        """The next tick leaves."""
+        """Commit and publish the next tick."""
         self.tick += 1
         close(self.runner, self.clock, self.tick)
         leave(self.runner, self.clock, 10 * self.tick + 12)
@@ -56,7 +56,7 @@ class World:
 
 @contextmanager
 def world_in(folder: Path, live: type[LiveRoutes] = LiveRoutes, **settings: Any) -> Iterator[World]:
-    """A new run whose first tick has left. `settings` are those of `running`."""
+    """A new run whose first tick is published. `settings` are those of `running`."""
     write(folder, 600)
     clock = stepped()
     file = file_of(folder, COUNTS, OTHER, server={"max_streams_per_client": 101})
@@ -68,12 +68,12 @@ def world_in(folder: Path, live: type[LiveRoutes] = LiveRoutes, **settings: Any)
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    """One run for all: each test goes on from the tick at which it is."""
+    """One run for all tests. Each test continues from the current tick."""
     with world_in(tmp_path_factory.mktemp("live"), tuning=IMMEDIATE) as made:
         yield made
 
 
-def test_a_tick_is_sent_when_it_has_left_in_the_columns_form(world: World) -> None:
+def test_published_tick_is_sent_in_the_columns_form(world: World) -> None:
     with Listener(world.port) as listener:
         assert listener.reply.getheader("content-type") == "text/event-stream; charset=utf-8"
         assert listener.next() == LiveEvent(listener.id, "status", {"state": "running"})
@@ -87,7 +87,7 @@ def test_a_tick_is_sent_when_it_has_left_in_the_columns_form(world: World) -> No
         assert [int(each.id.split(".")[0]) - place for each in (counts, other)] == [1, 2]
 
 
-def test_who_comes_without_an_id_gets_what_comes_from_now(world: World) -> None:
+def test_reader_without_id_gets_later_ticks_only(world: World) -> None:
     with Listener(world.port) as listener:
         listener.until("status")
         tick = world.step()
@@ -95,7 +95,7 @@ def test_who_comes_without_an_id_gets_what_comes_from_now(world: World) -> None:
 
 
 def resumed(world: World) -> list[int]:
-    """What a listener sees that is cut off after every tick, and comes back when others have left."""
+    """Return the ticks of a listener that reconnects after each tick, with others published meanwhile."""
     observed = [world.tick]
     with Listener(world.port, "?release=counts") as listener:
         listener.until("status")
@@ -111,7 +111,7 @@ def resumed(world: World) -> list[int]:
     return observed
 
 
-def test_who_comes_back_misses_nothing_and_gets_nothing_twice(world: World) -> None:
+def test_reader_that_reconnects_gets_every_tick_once(world: World) -> None:
     begin = world.tick
     assert resumed(world) == list(range(begin, world.tick + 1))
 
@@ -140,7 +140,7 @@ def test_twin_that_repeats_or_skips_after_a_reconnect_is_caught(tmp_path: Path, 
         assert ticks != list(range(1, world.tick + 1))
 
 
-def test_the_last_id_may_be_in_the_address(world: World) -> None:
+def test_last_event_id_may_be_a_query_parameter(world: World) -> None:
     with world.runner.event_buffer.open_reader() as reader:
         first = build_event_id(0, reader.find_row_chain(0) or "")
     with Listener(world.port, f"?last_event_id={first}&release=counts") as listener:
@@ -148,7 +148,7 @@ def test_the_last_id_may_be_in_the_address(world: World) -> None:
 
 
 @pytest.mark.parametrize("last", ["1.ffffffff", "999.00000000", "x"])
-def test_an_id_of_another_history_is_shown_so(world: World, last: str) -> None:
+def test_id_of_another_history_gets_a_reset(world: World, last: str) -> None:
     with Listener(world.port, "?release=counts", last) as listener:
         details = listener.next()
         assert (details.event, details.id) == ("reset", world.runner.event_buffer.published.id)
@@ -156,7 +156,7 @@ def test_an_id_of_another_history_is_shown_so(world: World, last: str) -> None:
         assert ticks_of(listener.until("release")) == [tick]
 
 
-def test_an_id_of_what_has_not_left_tells_nothing(world: World) -> None:
+def test_id_of_unpublished_event_gets_a_reset(world: World) -> None:
     close(world.runner, world.clock, world.tick + 1)
     whole = EventBuffer(world.runner.event_buffer.readers)
     whole.advance(2**62)
@@ -166,7 +166,7 @@ def test_an_id_of_what_has_not_left_tells_nothing(world: World) -> None:
     world.step()
 
 
-def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None:
+def test_releases_are_filtered_and_unknown_ones_get_404(world: World) -> None:
     with Listener(world.port, "?release=other") as listener:
         listener.until("status")
         world.step()
@@ -177,7 +177,7 @@ def test_releases_are_filtered_and_the_rest_counts_as_sent(world: World) -> None
     unknown.close()
 
 
-def test_a_charge_and_an_end_are_shown(world: World) -> None:
+def test_charge_and_end_are_sent_as_ledger_events(world: World) -> None:
     body = {"name": "more", "sql": "SELECT COUNT(*) FROM v", "window": "each", "epsilon": 0.25}
     with Listener(world.port) as listener:
         listener.until("status")
@@ -189,15 +189,15 @@ def test_a_charge_and_an_end_are_shown(world: World) -> None:
         assert listener.until("ledger")[-1].data["entries"] > charged
 
 
-def test_when_the_server_stops_readers_are_shown_and_let_go(tmp_path: Path) -> None:
+def test_stopping_server_sends_status_and_disconnects_readers(tmp_path: Path) -> None:
     with world_in(tmp_path) as world, Listener(world.port) as listener:
         listener.until("status")
         world.runner.stop()
         assert listener.until("status")[-1].data == {"state": "stopping"}
-        assert {details.event for details in iter(listener.next, None)} <= {"ledger"}  # what was due by then
+        assert {details.event for details in iter(listener.next, None)} <= {"ledger"}  # entries due by then
 
 
-def test_silence_is_broken_by_beats(world: World) -> None:
+def test_idle_stream_sends_heartbeats(world: World) -> None:
     beating = listening(world.runner, tuning=Tuning(heartbeat_seconds=0.01), disconnect=False)
     with beating as port, Listener(port) as listener:
         lines = [listener.reply.readline() for _ in range(8)]
@@ -226,7 +226,7 @@ class PaddedBuffer(EventBuffer):
 
 
 def test_reader_that_accepts_nothing_is_dropped_and_delays_no_other(tmp_path: Path) -> None:
-    """Each of them is a client of another server of the same run, since one of them is impatient."""
+    """The readers use two servers of one run, because only the server of the slow one is impatient."""
     limits, impatient = Limits(ServerSettings()), Tuning(send_timeout_seconds=0.2)
     with (
         world_in(tmp_path, buffer=PaddedBuffer, tuning=Tuning(send_timeout_seconds=60.0)) as world,
@@ -250,7 +250,7 @@ def test_reader_that_falls_too_far_behind_is_dropped(world: World) -> None:
         listener.until("release")
 
 
-def test_live_connections_are_counted_and_given_back(world: World) -> None:
+def test_live_connections_are_bounded_and_released(world: World) -> None:
     most = 101  # of one client, as it was declared
     with ExitStack() as stack:
         for _ in range(most):
@@ -266,7 +266,7 @@ def test_live_connections_are_counted_and_given_back(world: World) -> None:
     eventually(again, "room for one more")
 
 
-def test_a_head_request_is_answered_and_over(world: World) -> None:
+def test_head_request_gets_headers_and_ends(world: World) -> None:
     with socket.create_connection(("127.0.0.1", world.port)) as requested:
         requested.sendall(b"HEAD /api/live HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         reply = b""

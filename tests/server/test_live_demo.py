@@ -1,4 +1,4 @@
-"""The live demo: the same clinic every time, sent as any system would, beside its truth."""
+"""The live demo: the same visits in every run, sent over HTTP, next to their true counts."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from streamgauge.releases.release import Group, ReleaseSchema
 START = 1_800_000_000 * TICK_MICROSECONDS
 
 
-def test_visits_are_the_same_however_time_is_cut():
+def test_visits_do_not_depend_on_partition_of_time():
     whole = generate_visits_between(START, START, START + 5 * TICK_MICROSECONDS)
     cuts = [
         START,
@@ -29,7 +29,7 @@ def test_visits_are_the_same_however_time_is_cut():
     assert all(START <= visit.time < START + 5 * TICK_MICROSECONDS for visit in whole)
 
 
-def test_a_wave_moves_through_the_regions():
+def test_fever_wave_moves_through_the_regions():
     fevers = {region: [] for region in ("north", "south", "east", "west")}
     for second in range(0, 150, 5):
         for region, found in fevers.items():
@@ -40,7 +40,7 @@ def test_a_wave_moves_through_the_regions():
     assert peaks[0] < peaks[1] < peaks[2]
 
 
-def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
+def test_pipeline_file_of_demo_can_be_served(tmp_path):
     file = read_pipeline(write_live_clinic(tmp_path, START, 7))
     assert (file.stream.ticks, file.stream.source, file.server.anonymous) == (7, "http", True)
     assert read_pipeline(write_live_clinic(tmp_path, START, None)).stream.ticks is None
@@ -57,13 +57,13 @@ def test_the_pipeline_file_is_one_that_can_be_served(tmp_path):
         ("decayed polynomial 1.5", None),
     ],
 )
-def test_a_truth_is_of_the_window_and_never_of_ticks_before_the_release(window, begins):
+def test_truth_covers_window_from_first_tick_of_release(window, begins):
     requested = TruthQuery("", window, 3, ReleaseSchema("r", ("count",), (Group(0, ()),)), ("count",))
     assert requested.find_first_tick(9) == begins
 
 
 @pytest.mark.slow
-def test_a_live_demo_ends_by_itself_says_where_it_is_and_leaves_a_store(tmp_path):
+def test_live_demo_prints_address_ends_and_leaves_a_store(tmp_path):
     command = [sys.executable, "-m", "streamgauge", "demo", "--live", "--folder", str(tmp_path / "demo")]
     ended = subprocess.run(
         [*command, "--port", "0", "--ticks", "2"],
@@ -82,7 +82,7 @@ def test_a_live_demo_ends_by_itself_says_where_it_is_and_leaves_a_store(tmp_path
     assert not list((tmp_path / "demo").glob("visits*"))
 
 
-def test_ticks_are_of_the_live_demo_alone():
+def test_ticks_option_requires_live_demo():
     command = [sys.executable, "-m", "streamgauge", "demo", "--ticks", "2"]
     refused = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert refused.returncode == 2

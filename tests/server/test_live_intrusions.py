@@ -1,4 +1,4 @@
-"""An announced intrusion into a server that goes on: between two turns, on record, never over the wire."""
+"""Announced intrusions into a running server: between two rounds, in the ledger, never sent over HTTP."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def users(folder: Path, reserved: int = 1) -> PipelineFile:
 
 
 class Served:
-    """A run that goes on, its clock, and its curator."""
+    """A server that runs, its clock and its curator."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Served:
         return details
 
     def close(self, tick: int) -> dict[str, Any]:
-        """The newest row of a tick that has left."""
+        """Commit and publish a tick, and return its row."""
         self.clock.to(10 * tick + 0.001)
         eventually(lambda: committed(self.runner)[1] == tick, f"the commit of tick {tick}")
         self.clock.to(10 * tick + 1)
@@ -107,9 +107,7 @@ def served(tmp_path: Path) -> Iterator[Any]:
         each.house.tokens.close()
 
 
-def test_a_look_is_handed_over_while_the_server_goes_on_and_later_errors_are_as_predicted(
-    tmp_path: Path, served: Any
-) -> None:
+def test_server_exports_state_and_continues_with_predicted_error(tmp_path: Path, served: Any) -> None:
     file = users(tmp_path)
     run = served(file, noise=InsecureNoise(5))
     run.send(range(200), 1)
@@ -168,7 +166,7 @@ def check_publish_time(run: Served) -> None:
     assert (act["time"], act["tick"], act["releases"]) == ("2026-01-05T00:00:01.040000Z", 0, ["here"])
 
 
-def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_on(tmp_path: Path, served: Any) -> None:
+def test_invalid_intrusion_is_refused_with_code_and_run_continues(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
     for body in ({}, {"folder": 7}, {"folder": "../up"}, {"folder": ""}, {"folder": "a", "more": 1}):
         assert code_of(run.curator.post("/api/intrusions", json=body)) == (422, "bad_folder")
@@ -185,7 +183,7 @@ def test_what_cannot_be_handed_over_is_refused_by_its_own_code_and_the_run_goes_
     assert run.close(1)
 
 
-def test_an_ordinary_stream_is_refused(tmp_path: Path, served: Any) -> None:
+def test_intrusion_into_ordinary_stream_is_refused(tmp_path: Path, served: Any) -> None:
     run = served(file_of(tmp_path, COUNTS, server=SERVER, source="http"))
     assert code_of(run.intrude("a")) == (409, "not_pan_private")
 
@@ -198,7 +196,7 @@ def made(run: Served) -> int:
     return sum(act.kind == "intrusion" for act in read_ledger_log(run.file).ledger_entries)
 
 
-def test_a_disk_that_is_full_before_or_after_is_shown_apart_and_the_run_goes_on(
+def test_full_disk_before_or_after_commit_has_its_own_code(
     tmp_path: Path, served: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = served(file_of(tmp_path, COUNTS, server=SERVER, **PRIVATE))
@@ -218,9 +216,7 @@ def test_a_disk_that_is_full_before_or_after_is_shown_apart_and_the_run_goes_on(
     assert run.close(1)
 
 
-def test_a_failure_in_the_middle_is_not_shown_in_its_words_and_no_one_is_shown_to_try_again(
-    tmp_path: Path, served: Any
-) -> None:
+def test_failed_intrusion_is_counted_and_hides_the_exception_text(tmp_path: Path, served: Any) -> None:
     failing: list[str] = []
 
     def step(name: str) -> None:
@@ -237,7 +233,7 @@ def test_a_failure_in_the_middle_is_not_shown_in_its_words_and_no_one_is_shown_t
     assert run.close(1)
 
 
-def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_serving(tmp_path: Path, served: Any) -> None:
+def test_intrusion_after_last_tick_is_refused_and_server_continues(tmp_path: Path, served: Any) -> None:
     run = served(file_of(tmp_path, DENSITY, server=SERVER, **{**USERS, "end": "2026-01-05T00:00:10Z"}))
     run.close(1)
     eventually(lambda: run.runner.state == "ended", "the end")
@@ -247,13 +243,13 @@ def test_after_the_last_tick_nothing_is_remembered_and_the_server_goes_on_servin
     assert (run.ledger()["intrusions"]["total"], made(run)) == (0, 0)
 
 
-def test_a_run_that_does_not_go_on_cannot_be_requested(tmp_path: Path, served: Any) -> None:
+def test_stopping_run_refuses_intrusions(tmp_path: Path, served: Any) -> None:
     run = served(users(tmp_path))
     run.runner.disconnect_readers()
     assert code_of(run.intrude("a")) == (503, "not_running")
 
 
-def test_what_is_dropped_is_not_counted_and_the_curator_is_shown_so(tmp_path: Path, served: Any) -> None:
+def test_pan_private_quarantine_has_reason_instead_of_counts(tmp_path: Path, served: Any) -> None:
     details = served(users(tmp_path)).curator.get("/api/quarantine").json()
     assert (details["records"], details["drops"], details["shares"]) == (None, None, None)
     assert details["reason"] == "with pan_private = true neither records nor those that were dropped are counted"

@@ -1,4 +1,4 @@
-"""A pan-private server whose key is gone: it takes all commands, since none of them needs the key."""
+"""A pan-private server without its key file: it accepts all commands, because none needs the key."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,7 +33,9 @@ def run(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.mark.parametrize("change", [remove, replace_key])
-def test_server_takes_all_commands_without_its_key(run: Served, tmp_path: Path, change: Callable[[Path], None]) -> None:
+def test_server_accepts_all_commands_without_its_key(
+    run: Served, tmp_path: Path, change: Callable[[Path], None]
+) -> None:
     run.send(range(3), 1)
     change(tmp_path / "v.key")
     assert run.intrude("a").status_code == 201

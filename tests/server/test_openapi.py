@@ -1,4 +1,4 @@
-"""The OpenAPI document: file and routes agree both ways, and the server does what the document says."""
+"""The OpenAPI document: it agrees with the routes both ways, and replies match it."""
 
 import ast
 import json
@@ -61,8 +61,8 @@ FEW = settings(
 
 @pytest.fixture(scope="module")
 def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A real run, at work."""
-    load_arrow()  # on a busy machine its first import outlasts the client's patience
+    """A server with a real run."""
+    load_arrow()  # on a busy machine the first import outlasts the client's timeout
     folder = tmp_path_factory.mktemp("described")
     create_key(folder / "clinic.key")
     start = f"{datetime.now(UTC) - timedelta(seconds=3):%Y-%m-%dT%H:%M:%SZ}"
@@ -76,7 +76,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("path", "method", "mode"), [*GOOD, *BAD])
-def test_whatever_is_sent_is_answered_as_the_document_says(
+def test_replies_to_generated_requests_match_the_document(
     house: House, path: str, method: str, mode: GenerationMode
 ) -> None:
     schema = schemathesis.openapi.from_asgi("/api/openapi.json", house.app)
@@ -133,7 +133,7 @@ def list_parameters(place: str) -> set[str]:
     }
 
 
-def test_the_document_has_every_parameter_of_the_routes_and_no_other(house: House) -> None:
+def test_document_has_exactly_the_parameters_of_the_routes(house: House) -> None:
     read = find_first_constants("params", "get", "getlist") | {*SINGLE_PARAMETERS, *REPEATED_PARAMETERS}
     assert list_parameters("query") == read - {"v"}  # of the page's own files, which the document does not have
     assert {name.lower() for name in list_parameters("header")} <= find_first_constants("headers", "get")
@@ -143,8 +143,8 @@ def test_the_document_has_every_parameter_of_the_routes_and_no_other(house: Hous
             assert {each["name"] for each in details if each["in"] == "path"} == set(route.param_convertors)
 
 
-def test_the_document_has_every_status_of_the_code_and_no_other() -> None:
-    """Which operation replies with which status is held by the generated requests above."""
+def test_document_has_exactly_the_statuses_of_the_code() -> None:
+    """The generated requests above check the statuses of each operation."""
     raised = {
         node.value
         for call in parse_sources()
@@ -176,7 +176,7 @@ def test_the_document_has_the_limits_of_the_code() -> None:
     assert folder["pattern"] == f"^{FOLDER_NAME_PATTERN.pattern}$"
 
 
-def test_every_operation_says_who_may_and_what_may_go_wrong() -> None:
+def test_every_operation_has_role_and_error_statuses() -> None:
     for details in OPERATIONS.values():
         assert details["summary"]
         assert details["tags"][0] in {"anybody", "readers", "analysts", "curators"}
@@ -189,7 +189,7 @@ def find_schema_with_components(name: str) -> dict[str, Any]:
     return {**components["schemas"][name], "components": components}
 
 
-def test_what_may_be_requested_for_is_what_a_file_may_say(house: House) -> None:
+def test_release_request_has_keys_of_pipeline_file(house: House) -> None:
     schema = find_schema_with_components("ReleaseRequest")
     assert set(schema["properties"]) == set(RELEASE_KEYS)
     body = {"name": "m", "sql": "SELECT COUNT(*) FROM visits", "epsilon": 0.1, "expected_events": 5, "horizon": "1h"}
@@ -199,19 +199,19 @@ def test_what_may_be_requested_for_is_what_a_file_may_say(house: House) -> None:
         assert house.client("analyst").post("/api/plan", json=requested).json()["release"] is not None
 
 
-def test_releases_are_listed_as_the_document_says_with_groups_that_are_discovered_too(house: House) -> None:
+def test_listed_release_matches_its_schema(house: House) -> None:
     schema = find_schema_with_components("Release")
-    listed, *_ = house.client("reader").get("/api/releases").json()["releases"]  # the file's; others were asked
+    listed, *_ = house.client("reader").get("/api/releases").json()["releases"]  # ad hoc ones follow
     assert set(listed) == set(schema["required"])
     jsonschema_rs.validate(schema, listed | {"places": None, "discovered": True, "delta": "1/1000"})
 
 
-def test_the_document_says_nothing_of_this_stream(house: House) -> None:
+def test_served_document_is_the_same_for_every_stream(house: House) -> None:
     assert house.client().get("/api/openapi.json").json() == load_openapi()
 
 
-def test_a_server_that_does_not_do_what_it_says_is_caught(house: House) -> None:
-    """A broken twin: a road whose reply is of another form than the document has."""
+def test_twin_with_undocumented_status_is_caught(house: House) -> None:
+    """A broken twin: a route whose status is not in the document."""
 
     async def broken(request: Any) -> Response:
         return JSONResponse({"state": "fine"}, 418)

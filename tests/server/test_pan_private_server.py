@@ -1,4 +1,4 @@
-"""A server whose pipeline is pan-private: batches pass through, and nothing tells that they came, or when."""
+"""A pan-private server: batches pass through and leave no trace of their arrival."""
 
 import json
 from pathlib import Path
@@ -16,7 +16,7 @@ LINES = {"Batch-Key": "ward-7", "Content-Type": "application/x-ndjson"}
 
 
 class Passing(EphemeralInbox):
-    """Is read as soon as it is sent something."""
+    """An inbox that is read as soon as it has a batch."""
 
     def put(self, key: str, lines: bytes) -> object:
         ticket = super().put(key, lines)
@@ -31,7 +31,7 @@ def house(tmp_path: Path) -> House:
     return House(tmp_path, still)
 
 
-def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: House) -> None:
+def test_batch_is_not_durable_and_counts_again_when_resent(house: House) -> None:
     client = house.client("curator")
     for _ in range(3):
         reply = client.post("/api/events", content=VISIT, headers=LINES)
@@ -40,8 +40,8 @@ def test_a_batch_is_not_durable_and_counts_again_when_it_is_sent_again(house: Ho
     assert details["status"] == "untracked"
 
 
-def test_nothing_remembers_that_events_came(house: House) -> None:
-    """Neither the metrics, nor the access log, nor the rates by which clients are held back."""
+def test_metrics_and_access_log_do_not_record_events(house: House) -> None:
+    """Posts of events change neither the metrics nor the access log nor the rate limits."""
     client, other = house.client("curator"), house.client("curator")
     before = client.get("/api/metrics").text
     written = len(house.access)
@@ -58,12 +58,12 @@ def test_nothing_remembers_that_events_came(house: House) -> None:
     assert counts == ['streamgauge_http_requests_total{method="GET",route="/api/metrics",status="200"} 1']
 
 
-def test_a_runner_of_such_a_file_has_such_an_inbox(tmp_path: Path) -> None:
+def test_pan_private_runner_has_an_ephemeral_inbox(tmp_path: Path) -> None:
     assert isinstance(Runner(clinic(tmp_path, {"pan_private": True})).inbox, EphemeralInbox)
     assert not isinstance(Runner(clinic(tmp_path)).inbox, EphemeralInbox)
 
 
-def test_an_inbox_lets_go_of_what_it_was_sent() -> None:
+def test_ephemeral_inbox_is_empty_after_a_read() -> None:
     inbox = EphemeralInbox(max_waiting_bytes=100)
     tickets = [inbox.put("k", json.dumps({"n": n}).encode()) for n in range(3)]
     with pytest.raises(InboxFullError, match=r"^events that wait must be at most 100 bytes, got more$"):

@@ -1,4 +1,4 @@
-"""No way of reading tells of more than has left: every method of a reader, beside the store as it was."""
+"""Readers of published commits: each method returns the same as on the store at the publish time."""
 
 from collections.abc import Iterator
 from inspect import isfunction
@@ -28,13 +28,13 @@ QUESTIONS: dict[str, list[tuple[Any, ...]]] = {
     "read_rows": [(0,), (1,)],
     "read_entries_after": [(0,), (1,)],
 }
-PRIVATE = {"marks"}  # what is never told to readers
+PRIVATE = {"marks"}  # never given to readers
 SELF = {"open", "close", "folder", "last_commit", "identity", "entry_cache"}
 
 
 @pytest.fixture(scope="module")
 def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
-    """A store with a tick that has left and one that has not, and an end between; and as it was before."""
+    """A store with a published tick, a committed tick and an end, and its copy from the publish time."""
     tmp_path = tmp_path_factory.mktemp("stores")
     (tmp_path / "now").mkdir()
     file, clock = file_of(tmp_path / "now"), stepped()
@@ -51,7 +51,7 @@ def stores(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, int]:
 
 
 def answers(reader: StoreReader) -> dict[str, Any]:
-    """What every public method and property tells."""
+    """Return the results of every public method and property."""
     found: dict[str, Any] = {}
     for name in sorted({*dir(StoreReader), *dir(PublishedReader)}):
         if name.startswith("_") or name in PRIVATE | SELF:
@@ -65,7 +65,7 @@ def answers(reader: StoreReader) -> dict[str, Any]:
     return found
 
 
-def test_a_reader_of_what_has_left_tells_what_the_store_was_when_it_left(stores: tuple[Path, Path, int]) -> None:
+def test_published_reader_equals_store_at_publish_time(stores: tuple[Path, Path, int]) -> None:
     now, then, number = stores
     with PublishedReader.open(now) as published, PublishedReader.open(then) as before:
         published.last_commit, before.last_commit = number, 2**62
@@ -73,7 +73,7 @@ def test_a_reader_of_what_has_left_tells_what_the_store_was_when_it_left(stores:
         assert published.tick == 1
 
 
-def test_a_reader_that_is_not_blocked_back_is_caught(stores: tuple[Path, Path, int]) -> None:
+def test_twin_without_commit_limit_reveals_later_entries(stores: tuple[Path, Path, int]) -> None:
     now, then, _ = stores
     with PublishedReader.open(now) as published, PublishedReader.open(then) as before:
         published.last_commit, before.last_commit = 2**62, 2**62
@@ -85,7 +85,7 @@ def test_a_reader_that_is_not_blocked_back_is_caught(stores: tuple[Path, Path, i
     }
 
 
-def test_every_method_of_a_reader_is_blocked_back_or_needs_not_be() -> None:
+def test_every_reader_method_with_arguments_has_a_call() -> None:
     """A new method of `StoreReader` is called above. One with arguments needs a call here."""
     methods = {name: what for name, what in vars(StoreReader).items() if isfunction(what) and name[0] != "_"}
     requested = {name for name, what in methods.items() if what.__code__.co_argcount - len(what.__defaults__ or ()) > 1}

@@ -1,4 +1,4 @@
-"""Readers wait neither for what is made ready for others, nor behind who waits for the run."""
+"""Readers wait neither for the encoding of events nor for commands of other clients."""
 
 import asyncio
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ Live = tuple[Runner, Stepped]
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[Live]:
-    """A run of which one tick is committed and has not left."""
+    """A run with one tick that is committed and not published."""
     write(tmp_path, 60)
     clock = stepped()
     with running(file_of(tmp_path), clock, buffer=GatedBuffer) as runner:
@@ -64,7 +64,7 @@ def test_readers_do_not_wait_for_the_encoding_of_events(live: Live) -> None:
     eventually(lambda: runner.event_buffer.streamed.row_number == 1)
 
 
-def test_who_reads_shows_what_has_left_and_leaves_the_rest_to_others(live: Live) -> None:
+def test_read_request_publishes_due_rows_without_encoding_events(live: Live) -> None:
     runner, clock = live
     runner.publisher.stop()
     clock.to(20)
@@ -87,8 +87,8 @@ class ShortBuffer(CountedBuffer):
         return bytes(300)
 
 
-def test_of_a_burst_what_can_be_stored_is_encoded_and_no_more(live: Live) -> None:
-    """The newest first, a few at a time."""
+def test_burst_encodes_only_events_that_fit_the_buffer(live: Live) -> None:
+    """The newest events come first, a few at a time."""
     runner, clock = live
     clock.to(605)
     eventually(lambda: runner.publisher.last_commit and runner.progress and runner.progress.tick == 60)
@@ -101,7 +101,7 @@ def test_of_a_burst_what_can_be_stored_is_encoded_and_no_more(live: Live) -> Non
 
 
 class Unanswered(House):
-    """A server whose run answers nobody yet."""
+    """A server whose run replies to no command until the test does."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
@@ -113,7 +113,7 @@ class Unanswered(House):
         return self.waiting[-1]
 
 
-def test_who_waits_for_the_run_holds_no_thread(tmp_path: Path) -> None:
+def test_waiting_commands_hold_no_thread(tmp_path: Path) -> None:
     house = Unanswered(tmp_path)
     analyst, reader = house.client("analyst"), house.client("reader")
 

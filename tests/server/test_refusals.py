@@ -1,5 +1,4 @@
-"""A refusal says whether it is certain that nothing of what was sent was taken: by that a device decides what
-it may send again."""
+"""Refusals say whether the message was certainly not accepted, so that a device knows if it may resend."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +18,7 @@ Act = Callable[[House], None]
 
 
 def house(folder: Path, source: str, tuning: Tuning = DEFAULT_TUNING) -> House:
-    """A server whose inbox nobody reads by itself."""
+    """Return a server whose inbox only the test reads."""
     file = poll(folder) if source == "reports" else clinic(folder)
     return House(folder, Still(file, unread_inbox(10**6), now=NOW, tuning=tuning))
 
@@ -76,7 +75,7 @@ BEFORE: list[tuple[Act, int, str]] = [
 
 @pytest.mark.parametrize("source", ["reports", "events"])
 @pytest.mark.parametrize(("act", "status", "code"), BEFORE)
-def test_what_is_refused_before_it_is_put_was_not_accepted_for_certain(
+def test_refusal_before_the_inbox_says_not_accepted(
     tmp_path: Path, source: str, act: Act, status: int, code: str
 ) -> None:
     made = house(tmp_path, source)
@@ -92,7 +91,7 @@ def nothing(made: House) -> None:
 
 
 def read(made: House) -> None:
-    """It is read, and the run ends before the commit; or after it, and who sent it cannot know."""
+    """Read the batch and end the run. The sender cannot know whether the commit came first."""
     assert made.runner.inbox.read() is not None
     made.runner.inbox.close()
 
@@ -107,7 +106,7 @@ WAITING: list[tuple[Act, str, bool | None]] = [
 
 @pytest.mark.parametrize("source", ["reports", "events"])
 @pytest.mark.parametrize(("act", "code", "accepted_records"), WAITING)
-def test_what_was_put_and_is_not_acknowledged_may_be_accepted_unless_no_one_read_it(
+def test_waiting_batch_is_certainly_refused_only_if_run_pauses(
     tmp_path: Path, source: str, *, act: Act, code: str, accepted_records: bool | None
 ) -> None:
     patience = Tuning(commit_seconds=0.2 if act is nothing else 60.0, shutdown_commit_seconds=0.01)

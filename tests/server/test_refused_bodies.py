@@ -1,4 +1,4 @@
-"""A batch that is refused is gone with its answer, however large it was: nothing waits for the collector."""
+"""Refused batches are freed with the reply, without the garbage collector."""
 
 import asyncio
 import gc
@@ -32,7 +32,7 @@ def nothing_collected() -> Iterator[None]:
 
 
 def blocked(encoding: str, patience: int = 20_000, kind: type[EventRoutes] = EventRoutes) -> int:
-    """By how many a batch is held, once it was refused and the thread that read it has let go."""
+    """Return the number of references to a batch after its refusal and the end of its parser."""
     body = bytes(bytearray(SENT[encoding]))
     head = {b"content-type": b"application/json", b"content-encoding": encoding.encode()}
     request = Request({"type": "http", "headers": [*head.items()]})
@@ -55,7 +55,7 @@ def blocked(encoding: str, patience: int = 20_000, kind: type[EventRoutes] = Eve
 
 
 @every_way
-def test_nothing_holds_a_batch_that_was_refused(encoding: str) -> None:
+def test_refused_batch_has_no_references(encoding: str) -> None:
     assert blocked(encoding) == 0
 
 
@@ -73,5 +73,5 @@ class RaisingRoutes(EventRoutes):
 
 
 @every_way
-def test_a_refusal_that_is_raised_in_a_thread_holds_it(encoding: str) -> None:
+def test_twin_that_raises_in_a_thread_keeps_the_batch(encoding: str) -> None:
     assert blocked(encoding, patience=20, kind=RaisingRoutes) > 0

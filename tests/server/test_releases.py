@@ -1,5 +1,5 @@
-"""Reading over HTTP: every form tells the same numbers, pages add up, caches keep what never changes, and
-nothing tells of what has not left."""
+"""Reading over HTTP: every format has the same numbers, pages add up, closed ranges are cached, and no reply
+reveals unpublished ticks."""
 
 import csv
 import io
@@ -35,7 +35,7 @@ RELEASES: list[dict[str, Any]] = [
 
 @pytest.fixture(scope="module")
 def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
-    """Six ticks that have left, and a seventh that has not."""
+    """A run with six published ticks and a committed seventh."""
     folder, clock = tmp_path_factory.mktemp("read"), stepped()
     write(folder, 100)
     with running(file_of(folder, *RELEASES), clock) as made:
@@ -52,13 +52,13 @@ def rows_of(reply: httpx.Response) -> list[dict[str, Any]]:
 
 
 def published(runner: Runner, name: str = "counts") -> list[TickRelease]:
-    """What the store has of the ticks that have left."""
+    """Return the published ticks of a release from the store."""
     from streamgauge.runtime.published import read_releases
 
     return list(read_releases(runner.file, name, 1, TICKS))
 
 
-def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
+def test_rows_are_those_of_sinks_without_traces(runner: Runner) -> None:
     for name in ("counts", "up", "smooth"):
         details = [row for item in published(runner, name) for row in item.rows()]
         assert rows_of(ask(runner, f"/api/releases/{name}")) == [
@@ -66,7 +66,7 @@ def test_rows_are_what_sinks_write_without_stamps(runner: Runner) -> None:
         ]
 
 
-def test_columns_tell_the_same_numbers_as_rows(runner: Runner) -> None:
+def test_columns_have_same_numbers_as_rows(runner: Runner) -> None:
     for name in ("counts", "up"):
         rows = rows_of(ask(runner, f"/api/releases/{name}"))
         details = ask(runner, f"/api/releases/{name}?shape=columns").json()
@@ -83,7 +83,7 @@ def test_columns_tell_the_same_numbers_as_rows(runner: Runner) -> None:
         assert again == rows
 
 
-def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+def test_csv_has_same_numbers_as_rows(runner: Runner) -> None:
     reply = ask(runner, "/api/releases/counts", accept="text/csv")
     assert reply.headers["content-type"] == "text/csv; charset=utf-8; header=present"
     details = list(csv.DictReader(io.StringIO(reply.text), strict=True))
@@ -94,7 +94,7 @@ def test_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     ]
 
 
-def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+def test_long_csv_has_same_numbers_as_rows(runner: Runner) -> None:
     reply = ask(runner, "/api/releases/counts?format=csv&shape=long")
     details = list(csv.DictReader(io.StringIO(reply.text), strict=True))
     rows = rows_of(ask(runner, "/api/releases/counts"))
@@ -106,7 +106,7 @@ def test_long_csv_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     }
 
 
-def test_arrow_tells_the_same_numbers_as_rows(runner: Runner) -> None:
+def test_arrow_has_same_numbers_as_rows(runner: Runner) -> None:
     reply = ask(runner, "/api/releases/counts?format=arrow")
     assert reply.headers["content-type"] == "application/vnd.apache.arrow.stream"
     table = pa.ipc.open_stream(reply.content).read_all().to_pylist()
@@ -116,7 +116,7 @@ def test_arrow_tells_the_same_numbers_as_rows(runner: Runner) -> None:
     ]
 
 
-def test_what_is_accepted_best_is_sent(runner: Runner) -> None:
+def test_accept_header_selects_the_format(runner: Runner) -> None:
     def kind(accept: str) -> str:
         reply = ask(runner, "/api/releases/counts", accept=accept)
         return str(reply.status_code if reply.status_code != 200 else reply.headers["content-type"].split(";")[0])
@@ -145,7 +145,7 @@ def test_pages_add_up_to_the_whole(runner: Runner, limit: int, shape: str) -> No
     assert found == whole
 
 
-def test_pages_keep_what_was_requested(runner: Runner) -> None:
+def test_next_page_keeps_the_query(runner: Runner) -> None:
     requested = "/api/releases/counts?group=g:a&measure=count&limit=4&from=2&to=6"
     following = ask(runner, requested).json()["next"]
     assert following == "/api/releases/counts?from=6&to=6&limit=4&group=g%3Aa&measure=count"
@@ -164,13 +164,13 @@ def test_pages_keep_the_step(runner: Runner, limit: int) -> None:
     assert found == [(tick, g) for tick in (2, 4, 6) for g in "ab"]
 
 
-def test_how_much_is_read_for_a_page_is_bounded(runner: Runner) -> None:
+def test_bytes_read_for_a_page_are_bounded(runner: Runner) -> None:
     details = ask(runner, "/api/releases/counts?group=g:none", Tuning(max_page_bytes=1)).json()
     assert (details["rows"], details["ticks"]) == ([], {"from": 1, "to": 1})
     assert details["next"].startswith("/api/releases/counts?from=2&to=6&")
 
 
-def test_ranges_and_groups_choose(runner: Runner) -> None:
+def test_query_selects_ticks_and_groups(runner: Runner) -> None:
     def ticks(query: str) -> list[int]:
         return [row["tick"] for row in rows_of(ask(runner, f"/api/releases/counts?group=g:b&{query}"))]
 
@@ -214,19 +214,19 @@ def test_ranges_and_groups_choose(runner: Runner) -> None:
         ("form=2", "parameter must be one of from, to"),
     ],
 )
-def test_bad_parameters_are_shown_the_rule(runner: Runner, query: str, rule: str) -> None:
+def test_bad_parameter_is_refused_with_its_rule(runner: Runner, query: str, rule: str) -> None:
     reply = ask(runner, f"/api/releases/counts?{query}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (422, "bad_parameter")
     assert reply.json()["error"]["message"].startswith(rule)
 
 
 @pytest.mark.parametrize("name", ["nothing", "counts%00", "' OR 1=1", "C" * 5000])
-def test_what_was_never_charged_is_not_found(runner: Runner, name: str) -> None:
+def test_uncharged_release_is_not_found(runner: Runner, name: str) -> None:
     reply = ask(runner, f"/api/releases/{name if '%' in name else quote(name)}")
     assert (reply.status_code, reply.json()["error"]["code"]) == (404, "not_found")
 
 
-def test_closed_ranges_are_stored_for_ever_and_others_are_requested_for_again(runner: Runner) -> None:
+def test_closed_ranges_are_cached_for_ever_and_open_ones_revalidated(runner: Runner) -> None:
     def caches(query: str) -> str:
         return str(ask(runner, f"/api/releases/counts?{query}").headers["cache-control"])
 
@@ -243,7 +243,7 @@ def test_replies_with_a_token_are_cached_privately(runner: Runner) -> None:
     assert ask(runner, "/api/releases", settings=closed).headers["cache-control"] == "private, no-cache"
 
 
-def test_what_is_known_is_not_sent_again(runner: Runner) -> None:
+def test_matching_etag_gets_304(runner: Runner) -> None:
     for path in ("/api/releases", "/api/releases/counts", "/api/releases/counts?to=2&format=csv"):
         first = ask(runner, path)
         etag = first.headers["etag"]
@@ -253,7 +253,7 @@ def test_what_is_known_is_not_sent_again(runner: Runner) -> None:
         assert ask(runner, path, if_none_match='"x"').content == first.content
 
 
-def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
+def test_every_query_has_its_own_etag(runner: Runner) -> None:
     queries = [
         "",
         "shape=columns",
@@ -272,7 +272,7 @@ def test_every_form_and_part_has_a_tag_of_its_own(runner: Runner) -> None:
     assert len({reply.headers["etag"] for reply in replies.values()}) == len(queries)
 
 
-def test_the_list_tells_what_was_declared_and_what_has_left(runner: Runner) -> None:
+def test_release_list_has_declarations_and_published_tick(runner: Runner) -> None:
     details = ask(runner, "/api/releases").json()
     assert (details["state"], details["published_until"], details["demo"]) == ("running", {"tick": TICKS}, False)
     assert (
@@ -301,13 +301,13 @@ PATHS = (
 
 
 def everything(runner: Runner) -> list[tuple[int, bytes, dict[str, str]]]:
-    """The whole reply to a reader, with status and headers."""
+    """Return status, body and headers of the replies to a reader."""
     replies = [ask(runner, path) for path in PATHS]
     return [(reply.status_code, reply.content, dict(reply.headers)) for reply in replies]
 
 
 def before_and_after_a_commit(folder: Path, kind: type[Runner] = Runner) -> tuple[Any, Any, Any]:
-    """What readers are told when tick 1 has left; when 2 is committed, too; and when that has left."""
+    """Return all replies after tick 1 is published, after tick 2 is committed, and after it is published."""
     write(folder, 60)
     clock = stepped()
     with running(file_of(folder), clock, kind=kind) as runner:
@@ -322,7 +322,7 @@ def before_and_after_a_commit(folder: Path, kind: type[Runner] = Runner) -> tupl
         return before, between, everything(runner)
 
 
-def test_a_commit_changes_no_byte_of_any_answer_until_it_has_left(tmp_path: Path) -> None:
+def test_commit_changes_no_reply_before_its_publish_time(tmp_path: Path) -> None:
     before, between, after = before_and_after_a_commit(tmp_path)
     assert before == between != after
     details = [(one == other) for one, other in zip(between, after, strict=True)]
@@ -348,7 +348,7 @@ def test_twin_that_publishes_before_the_publish_time_is_caught(tmp_path: Path) -
     assert before != between
 
 
-def test_a_store_that_was_drawn_again_has_other_tags(tmp_path: Path) -> None:
+def test_second_store_of_same_file_has_other_etags(tmp_path: Path) -> None:
     def tags(folder: Path) -> list[str]:
         folder.mkdir()
         write(folder, 20)
@@ -361,7 +361,7 @@ def test_a_store_that_was_drawn_again_has_other_tags(tmp_path: Path) -> None:
     assert not set(tags(tmp_path / "one")) & set(tags(tmp_path / "other"))
 
 
-def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> None:
+def test_discovered_groups_are_read_like_declared_ones(tmp_path: Path) -> None:
     events = [{"ts": 1_767_571_200 + s, "w": "a" if s < 10 else "b"} for s in range(20) for _ in range(60)]
     release = {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "epsilon": 1, "delta": 1e-6}
     file = file_of(tmp_path, release, columns={"w": {"max_groups": 10}}, budget={"epsilon": 20, "delta": 1e-5})
@@ -385,7 +385,7 @@ def test_groups_that_are_discovered_are_read_like_any_other(tmp_path: Path) -> N
         assert found == [(row["tick"], row["group"]["w"]) for row in rows_of(ask(runner, "/api/releases/words"))]
 
 
-def test_before_the_first_start_there_is_nothing_to_read(tmp_path: Path) -> None:
+def test_server_before_first_start_has_no_releases(tmp_path: Path) -> None:
     runner = Runner(file_of(tmp_path))
     assert ask(runner, "/api/releases").json()["releases"] == []
     assert ask(runner, "/api/releases/counts").status_code == 404

@@ -1,4 +1,4 @@
-"""Reports that are sent again, too early, too late or too many: what is counted, and what anybody learns."""
+"""Reports that are repeated, too early, too late or too many: their counts and replies."""
 
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -18,7 +18,7 @@ from tests.support.polls import KEY, NOW, START, accepted_records, house, messag
 
 @pytest.mark.parametrize("careless", [False, True])
 def test_repeated_message_counts_once_and_other_content_counts_too(tmp_path: Path, careless: bool) -> None:
-    """The broken twin does not look at what is sent under a key."""
+    """The broken twin ignores the content that is sent under a key."""
 
     class CarelessRoutes(ReportRoutes):
         def identify_message(self, body: bytes, column: str | None) -> str:
@@ -36,8 +36,8 @@ def test_repeated_message_counts_once_and_other_content_counts_too(tmp_path: Pat
     assert [each["emoji"] for each in accepted_records(made)] == ([1, 3, 3] if careless else [1, 2, 3, 3])
 
 
-def test_what_is_shown_of_a_stranger_is_the_same_whether_the_message_was_sent_before_or_not(tmp_path: Path) -> None:
-    """All of it but chance: the bytes of the reply, that it waits for a commit, and what the run reads."""
+def test_anonymous_sender_cannot_detect_a_repeated_message(tmp_path: Path) -> None:
+    """The bytes of the reply, the wait for a commit and the size of the run's input are the same."""
     made = house(tmp_path)
     inbox = made.runner.inbox
     body = json.dumps({"emoji": 3, "age": "old"}).encode()
@@ -53,7 +53,7 @@ def test_what_is_shown_of_a_stranger_is_the_same_whether_the_message_was_sent_be
     assert accepted_records(made) == [{"emoji": 3, "age": "old"}]
 
 
-def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
+def test_short_or_malformed_anonymous_key_is_refused(tmp_path: Path) -> None:
     made = house(tmp_path)
     for key in ("k" * 21, "with a blank and long enough", "k" * 129, "é" * 30):
         headers = {"Batch-Key": key.encode()}
@@ -62,7 +62,7 @@ def test_a_strangers_key_must_be_too_long_to_be_guessed(tmp_path: Path) -> None:
     assert accepted_records(made) == []
 
 
-def test_a_gateway_is_shown_what_it_sent_before_and_another_message_under_a_key_is_counted(tmp_path: Path) -> None:
+def test_gateway_learns_of_duplicates_and_other_content_counts(tmp_path: Path) -> None:
     made = house(tmp_path, "curator")
     gateway = made.client("curator", Batch_Key="k")
     details = [gateway.post("/api/reports", content=message(made, code)).json()["duplicate"] for code in (1, 2, 1)]
@@ -70,7 +70,7 @@ def test_a_gateway_is_shown_what_it_sent_before_and_another_message_under_a_key_
     assert [each["emoji"] for each in accepted_records(made)] == [1, 2]
 
 
-def test_the_same_bytes_for_another_column_are_another_message(tmp_path: Path) -> None:
+def test_same_bytes_for_another_column_are_another_message(tmp_path: Path) -> None:
     file = poll(tmp_path)
     columns = {**file.stream.columns, "other": file.stream.columns["emoji"]}
     made = House(tmp_path, Still(replace(file, stream=replace(file.stream, columns=columns)), now=NOW))
@@ -80,7 +80,7 @@ def test_the_same_bytes_for_another_column_are_another_message(tmp_path: Path) -
     assert accepted_records(made) == [{"emoji": 1}, {"other": 1}]
 
 
-def test_keys_that_the_server_would_have_to_draw_are_not_remembered(tmp_path: Path) -> None:
+def test_message_without_key_uses_no_remembered_key(tmp_path: Path) -> None:
     made = house(tmp_path)
     for _ in range(3):
         made.client().post("/api/reports", content=message(made, 1))
@@ -92,9 +92,7 @@ KINDS = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}]
 
 
 @pytest.mark.parametrize("senders", ["anyone", "curator"])
-def test_a_message_takes_one_of_the_remembered_keys_whatever_columns_its_records_have(
-    tmp_path: Path, senders: str
-) -> None:
+def test_message_uses_one_key_for_all_its_columns(tmp_path: Path, senders: str) -> None:
     made = house(tmp_path, senders)
     client = made.client(None if senders == "anyone" else "curator", Batch_Key=KEY)
     for sent in (KINDS, KINDS[:2]):
@@ -103,7 +101,7 @@ def test_a_message_takes_one_of_the_remembered_keys_whatever_columns_its_records
 
 
 class Walked(list[Any]):
-    """Counts how often somebody goes through it."""
+    """A list that counts its iterations."""
 
     times = 0
 
@@ -112,7 +110,7 @@ class Walked(list[Any]):
         return super().__iter__()
 
 
-def test_records_are_walked_as_often_whatever_columns_they_have(tmp_path: Path) -> None:
+def test_number_of_iterations_does_not_depend_on_columns(tmp_path: Path) -> None:
     walked: list[Walked] = []
 
     class WalkedRoutes(ReportRoutes):
@@ -171,7 +169,7 @@ OUTSIDE: list[tuple[int, tuple[int, str], str | None]] = [
 ]
 
 
-def test_what_no_tick_is_there_for_is_refused_and_never_acknowledged(tmp_path: Path) -> None:
+def test_report_outside_the_streams_ticks_is_refused(tmp_path: Path) -> None:
     made = house(tmp_path, end="2026-01-05T00:00:20Z")
     for now, details, after in OUTSIDE:
         made.runner.time = now
@@ -198,7 +196,7 @@ def test_message_arrives_when_all_of_its_body_has_arrived(tmp_path: Path) -> Non
     assert accepted_records(made) == []
 
 
-def test_what_cannot_be_accepted_now_is_refused_in_the_words_of_reports(tmp_path: Path) -> None:
+def test_busy_or_stopping_server_refuses_in_terms_of_reports(tmp_path: Path) -> None:
     made = house(tmp_path)
     made.runner.inbox = Prompt(key_ttl=10**6, max_waiting_bytes=3, now=lambda: 0)
     full = made.client().post("/api/reports", content=message(made, 1))

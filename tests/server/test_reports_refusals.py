@@ -1,4 +1,4 @@
-"""What commands and the server's log say of a stream of reports, and of numbers."""
+"""Messages of commands and of the server's log for a stream of reports."""
 
 import logging
 from pathlib import Path
@@ -18,7 +18,7 @@ NOISE = (
 )
 
 
-def test_an_intrusion_is_refused_by_what_is_stored_of_reports_and_of_plain_columns(tmp_path: Path) -> None:
+def test_intrusion_into_reports_is_refused_with_reason_per_column(tmp_path: Path) -> None:
     with pytest.raises(IntrusionError) as refused:
         check_intrusion(poll(tmp_path), tmp_path / "over")
     assert str(refused.value) == f"poll.toml: {NOISE}"
@@ -28,12 +28,12 @@ def test_an_intrusion_is_refused_by_what_is_stored_of_reports_and_of_plain_colum
     assert reply.json()["error"]["message"] == NOISE
 
 
-def test_a_run_of_reports_is_refused_as_one_of_reports(tmp_path: Path) -> None:
+def test_run_of_reports_without_server_is_refused(tmp_path: Path) -> None:
     with pytest.raises(RunRefusedError, match="got reports, which are sent: use streamgauge serve"):
         Pipeline(poll(tmp_path)).run()
 
 
-def test_the_error_of_reports_that_no_one_expects_is_one_line_that_says_what_it_is_of(tmp_path: Path) -> None:
+def test_plan_of_reports_states_assumed_number_of_reports(tmp_path: Path) -> None:
     details = [str(Pipeline(file).plan()) for file in (poll(tmp_path), poll(tmp_path, release={"expected_events": 50}))]
     note = "of a value that few have, among {} reports that are spread evenly over the others"
     assert details[0].count(note.format("1,000") + "; `expected_events` tells how many to expect a tick") == 1
@@ -41,7 +41,7 @@ def test_the_error_of_reports_that_no_one_expects_is_one_line_that_says_what_it_
     assert "`expected_events`" not in details[1]
 
 
-def test_numbers_that_a_library_speaks_of_are_shown_and_nothing_else() -> None:
+def test_log_of_library_shows_numbers_but_no_texts() -> None:
     said: list[str] = []
     with capture_logs(said.append):
         speaking = logging.getLogger("uvicorn.error")

@@ -1,4 +1,4 @@
-"""POST /api/reports and GET /api/collection: who may send, what is refused, and what all can read of it."""
+"""POST /api/reports and GET /api/collection: senders, refusals and public results."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from tests.support.polls import KEY, PAGE, SERVER_PAGE, accepted_records, claim,
 from tests.support.served import Stepped, close, leave, running, stepped
 
 
-def test_anyone_may_send_from_any_page_without_a_token_and_no_one_else_notices_who(tmp_path: Path) -> None:
+def test_report_without_token_is_accepted_from_any_page(tmp_path: Path) -> None:
     made = house(tmp_path)
     reply = made.client(**PAGE).post("/api/reports", content=message(made, 3, 5))
     assert (reply.status_code, reply.json()) == (200, {"accepted": 2, "durable": True})
@@ -30,7 +30,7 @@ def test_anyone_may_send_from_any_page_without_a_token_and_no_one_else_notices_w
     assert made.access[-1].startswith("- POST /api/reports 200")
 
 
-def test_a_browser_that_asks_first_is_answered_on_roads_of_devices_and_on_no_other(tmp_path: Path) -> None:
+def test_preflight_is_allowed_on_device_routes_only(tmp_path: Path) -> None:
     made = house(tmp_path)
     for path in ("/api/reports", "/api/collection", "/client.js"):
         requested = made.client(**PAGE)("OPTIONS", path)
@@ -41,7 +41,7 @@ def test_a_browser_that_asks_first_is_answered_on_roads_of_devices_and_on_no_oth
     assert code_of(made.client(**PAGE).post("/api/session", json={"token": "x"})) == (403, "cross_site")
 
 
-def test_a_gateways_roads_need_a_curators_token_and_say_nothing_to_other_sites(tmp_path: Path) -> None:
+def test_gateway_routes_need_a_curators_token_and_allow_no_cors(tmp_path: Path) -> None:
     made = house(tmp_path, "curator")
     content = message(made, 3)
     assert code_of(made.client("reader").post("/api/reports", content=content)) == (403, "wrong_role")
@@ -50,7 +50,7 @@ def test_a_gateways_roads_need_a_curators_token_and_say_nothing_to_other_sites(t
     assert "access-control-allow-origin" not in made.client()("OPTIONS", "/api/reports").headers
 
 
-def test_a_collection_tells_a_device_all_it_has_to_know(tmp_path: Path) -> None:
+def test_collection_has_all_settings_of_a_device(tmp_path: Path) -> None:
     made = house(tmp_path, anonymous=False)
     details = made.client().get("/api/collection").json()
     assert (details["name"], details["allow_reports_from"], details["tick"]) == ("poll", "anyone", 10)
@@ -59,7 +59,7 @@ def test_a_collection_tells_a_device_all_it_has_to_know(tmp_path: Path) -> None:
     assert (column["on_repeat"], column["values"], column["per_user"]) == ("repeat", ["a", "b"], {"epsilon": "2"})
 
 
-def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on(tmp_path: Path) -> None:
+def test_records_keep_declared_columns_and_lose_all_others(tmp_path: Path) -> None:
     made = house(tmp_path)
     records = [{"emoji": 4, "age": "old", "name": "Ada", "arrived": 7}, {"age": "young"}]
     assert made.client().post("/api/reports", json=records).json()["accepted"] == 2
@@ -70,7 +70,7 @@ def test_records_may_have_other_columns_and_nothing_that_is_not_declared_goes_on
     assert b'"arrived":7' not in b"".join(made.runner.inbox.batches_read)
 
 
-def test_what_no_device_can_have_made_is_dropped_and_counted_for_the_curator(tmp_path: Path) -> None:
+def test_impossible_reports_are_dropped_and_counted_for_curator(tmp_path: Path) -> None:
     made = house(tmp_path)
     codes = claim(made).codes
     some = message(made, codes, 1, codes + 9)
@@ -100,7 +100,7 @@ REFUSED: list[tuple[bytes, str, tuple[int, str]]] = [
 ]
 
 
-def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent(tmp_path: Path) -> None:
+def test_refusal_depends_on_the_message_alone(tmp_path: Path) -> None:
     made = house(tmp_path)
 
     def replies() -> list[Any]:
@@ -115,8 +115,8 @@ def test_a_message_is_refused_for_what_is_public_of_it_whatever_others_have_sent
 
 
 @pytest.mark.parametrize(("kind", "form"), [("x-ndjson", b"%s"), ("json", b"[%s]")])
-def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path, kind: str, form: bytes) -> None:
-    """NaN is no JSON, and half of a surrogate pair no text: the engine would drop the record. A number of
+def test_unreadable_record_is_not_accepted(tmp_path: Path, kind: str, form: bytes) -> None:
+    """NaN is not JSON and half of a surrogate pair is not text, so the engine would drop the record. A number of
     thousands of digits cannot be read either."""
     made, long = house(tmp_path), b"9" * 5000
     bad = [b'{"emoji": 1, "age": NaN}', b'{"age": -Infinity}', b'{"age": "\\ud800"}', b'{"age": ["\\udfff"]}']
@@ -130,14 +130,14 @@ def test_a_record_that_could_not_be_read_is_not_accepted(tmp_path: Path, kind: s
     assert made.runner.dropped == {"no report": len(bad)}
 
 
-def test_an_intruders_view_of_reports_is_shown_apart_from_that_of_other_columns(tmp_path: Path) -> None:
+def test_memory_description_separates_reports_from_other_columns(tmp_path: Path) -> None:
     stream = poll(tmp_path).stream
     assert describe_memory(stream) == {"this_stream": "mixed", "reports": ["emoji"], "like": "counter"}
     alone = replace(stream, columns={"emoji": stream.columns["emoji"]})
     assert describe_memory(alone)["this_stream"] == "reports"
 
 
-def test_who_asks_how_to_report_is_not_written_down(tmp_path: Path) -> None:
+def test_access_log_of_collection_has_no_client(tmp_path: Path) -> None:
     made = house(tmp_path)
     for path in ("/api/collection", "/client.js", "/api/collection/"):
         made.client().get(path)
@@ -145,16 +145,14 @@ def test_who_asks_how_to_report_is_not_written_down(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("senders", ["anyone", "curator"])
-def test_the_client_for_browsers_is_served_with_streams_of_reports_alone(tmp_path: Path, senders: str) -> None:
+def test_browser_client_is_served_with_cors_for_anyone_only(tmp_path: Path, senders: str) -> None:
     reply = house(tmp_path, senders, anonymous=False).client(**PAGE).get("/client.js")
     assert (reply.status_code, reply.headers["content-type"]) == (200, "text/javascript; charset=utf-8")
     assert "export class Device" in reply.text
     assert ("access-control-allow-origin" in reply.headers) is (senders == "anyone")
 
 
-def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_counted_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_documented_device_resends_its_report_and_counts_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = house(tmp_path)
 
     def urlopen(requested: Any, timeout: float | None = None) -> Any:
@@ -172,13 +170,13 @@ def test_the_device_of_the_docs_sends_one_report_and_the_same_again_which_is_cou
     assert len(accepted_records(made)) == 1
 
 
-def test_a_message_whose_last_report_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
+def test_message_with_cut_last_report_is_refused(tmp_path: Path) -> None:
     made = house(tmp_path)
     assert code_of(made.client().post("/api/reports", content=message(made, 1, 2)[:-1])) == (400, "malformed_request")
     assert not hasattr(made.runner.inbox, "batches_read")
 
 
-def test_a_flood_from_one_address_is_blocked_back_and_others_are_not(tmp_path: Path) -> None:
+def test_flood_from_one_address_is_limited_and_others_pass(tmp_path: Path) -> None:
     made = house(tmp_path, rate=2).at_one_moment()
     flood = [made.client().post("/api/reports", content=message(made, 1)) for _ in range(6)]
     assert code_of(flood[-1]) == (429, "rate_limited")
@@ -186,7 +184,7 @@ def test_a_flood_from_one_address_is_blocked_back_and_others_are_not(tmp_path: P
     assert made.client(address="10.9.9.9").post("/api/reports", content=message(made, 1)).status_code == 200
 
 
-def test_a_token_or_a_cookie_makes_no_difference_where_anyone_may_send(tmp_path: Path) -> None:
+def test_token_and_cookie_are_ignored_if_anyone_may_send(tmp_path: Path) -> None:
     made = house(tmp_path)
     reply = made.client(Authorization="Bearer wrong", Cookie="streamgauge=x", **PAGE).post(
         "/api/reports", content=message(made, 1)
@@ -194,7 +192,7 @@ def test_a_token_or_a_cookie_makes_no_difference_where_anyone_may_send(tmp_path:
     assert reply.status_code == 200
 
 
-def test_a_stream_of_events_takes_no_reports_and_one_of_reports_no_events(tmp_path: Path) -> None:
+def test_events_and_reports_are_refused_by_each_others_streams(tmp_path: Path) -> None:
     events = House(tmp_path)
     assert code_of(events.client("curator").post("/api/reports", content=b"x")) == (409, "no_inbox")
     assert code_of(events.client("curator").get("/api/collection")) == (409, "no_inbox")
@@ -204,8 +202,8 @@ def test_a_stream_of_events_takes_no_reports_and_one_of_reports_no_events(tmp_pa
     assert code_of(made.client("curator").post("/api/events", json={}, headers=key)) == (409, "no_inbox")
 
 
-def test_local_releases_stand_next_to_central_ones_on_the_api_and_in_the_ledger(tmp_path: Path) -> None:
-    """All of what the page is drawn from: releases, ticks, ledger."""
+def test_api_and_ledger_have_local_and_central_releases(tmp_path: Path) -> None:
+    """The page draws releases, ticks and ledger from these replies."""
     create_key(tmp_path / "poll.key")
     clock: Stepped = stepped(1)
     with running(poll(tmp_path), clock) as runner:
@@ -231,7 +229,7 @@ def test_local_releases_stand_next_to_central_ones_on_the_api_and_in_the_ledger(
 
 
 def close_at(runner: Any, clock: Stepped) -> None:
-    """Closes the first tick, which has no lateness, and lets it leave."""
+    """Commit and publish the first tick, which has no lateness."""
     clock.to(10)
     close(runner, clock, 1)
     leave(runner, clock, 16)

@@ -1,4 +1,4 @@
-"""What a server remembers of a request that it has answered: nothing, though its line stays open."""
+"""Memory of answered requests: empty, even if the connection stays open."""
 
 import asyncio
 import gc
@@ -38,11 +38,11 @@ def answer(cycle: RequestResponseCycle) -> None:
 
 
 def blocked(line: HttpConnection) -> str:
-    """All that a line has of its own, as text."""
+    """Return all state of a connection as text."""
     return repr([line.scope, line.headers, line.cycle and line.cycle.scope, gc.get_referents(line.conn)])
 
 
-def test_an_answered_post_leaves_neither_its_head_nor_its_number() -> None:
+def test_answered_post_leaves_no_head_and_no_count() -> None:
     line, state, _ = begun(POST, b"{}")
     assert "patient-4711" in blocked(line)
     answer(line.cycle)
@@ -54,7 +54,7 @@ def test_an_answered_post_leaves_neither_its_head_nor_its_number() -> None:
     line.connection_lost(None)
 
 
-def test_a_second_post_that_came_with_the_first_is_begun_and_not_forgotten() -> None:
+def test_pipelined_second_post_is_started_after_first_reply() -> None:
     line, _, _ = begun(POST + b"{}" + POST + b"{}")
     first = line.cycle
     answer(first)
@@ -64,7 +64,7 @@ def test_a_second_post_that_came_with_the_first_is_begun_and_not_forgotten() -> 
     assert line.cycle is None
 
 
-def test_a_body_that_goes_on_after_its_answer_harms_nothing() -> None:
+def test_next_post_succeeds_after_late_body_of_answered_one() -> None:
     line, _, _ = begun(POST)
     answer(line.cycle)
     line.data_received(b"{}" + POST + b"{}")

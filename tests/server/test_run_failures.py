@@ -30,7 +30,7 @@ def fail_after_commit(step: str) -> None:
 
 
 class DyingQueue(CommandQueue):
-    """A queue that fails after it has taken commands for the first time."""
+    """A queue that fails after its first batch of commands."""
 
     has_taken = False
 

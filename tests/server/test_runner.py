@@ -1,4 +1,4 @@
-"""The run behind a server: started, asked, stopped, failed; and what readers see of it meanwhile."""
+"""The run of a server: start, commands, stop and failure, and its view by readers meanwhile."""
 
 import json
 import os
@@ -48,12 +48,12 @@ def requested(file: PipelineFile, name: str = "more", epsilon: float = 0.25) -> 
 
 
 def shown(runner: Runner) -> list[int]:
-    """The ticks that readers see."""
+    """Return the ticks that readers get."""
     rows = ask(runner, "/api/releases/counts?group=g:a").json()["rows"]
     return [row["tick"] for row in rows]
 
 
-def test_readers_see_a_tick_when_it_has_left(tmp_path: Path) -> None:
+def test_readers_get_a_tick_at_its_publish_time(tmp_path: Path) -> None:
     write(tmp_path, 40)
     clock = stepped()
     with running(file_of(tmp_path), clock) as runner:
@@ -66,7 +66,7 @@ def test_readers_see_a_tick_when_it_has_left(tmp_path: Path) -> None:
     assert runner.progress is not None
 
 
-def test_what_has_left_is_there_at_once_after_a_restart_and_what_has_not_is_not(tmp_path: Path) -> None:
+def test_restart_shows_published_ticks_and_no_others(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -79,7 +79,7 @@ def test_what_has_left_is_there_at_once_after_a_restart_and_what_has_not_is_not(
         assert shown(runner) == [1, 2]
 
 
-def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
+def test_cursor_of_another_history_publishes_nothing_early(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -95,7 +95,7 @@ def test_a_note_of_another_history_shows_nothing_early(tmp_path: Path) -> None:
         assert shown(runner) == [1]
 
 
-def test_an_entry_that_the_guard_does_not_know_yet_is_shown_once_it_does(tmp_path: Path) -> None:
+def test_entry_missing_in_guard_is_published_after_restart(tmp_path: Path) -> None:
     def failing(step: str) -> None:
         if step == "guard_written" and clock.time > (START + 10) * 10**6:
             raise OSError
@@ -112,7 +112,7 @@ def test_an_entry_that_the_guard_does_not_know_yet_is_shown_once_it_does(tmp_pat
         assert runner.event_buffer.published.row_number == 1
 
 
-def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> None:
+def test_old_commits_are_published_at_once(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -126,7 +126,7 @@ def test_all_that_was_committed_long_ago_is_there_at_once(tmp_path: Path) -> Non
     runner.event_buffer.readers.close()
 
 
-def test_a_release_that_is_requested_for_begins_and_the_others_go_on(tmp_path: Path) -> None:
+def test_requested_release_starts_and_others_continue(tmp_path: Path) -> None:
     write(tmp_path, 60)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -144,7 +144,7 @@ def test_a_release_that_is_requested_for_begins_and_the_others_go_on(tmp_path: P
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": first, "to": first}
 
 
-def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -> None:
+def test_refused_command_leaves_ledger_unchanged_and_run_continues(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -163,7 +163,7 @@ def test_a_refused_release_leaves_no_trace_and_the_run_goes_on(tmp_path: Path) -
         assert shown(runner) == [1]
 
 
-def test_an_end_is_shown_when_the_ticks_before_it_have_left(tmp_path: Path) -> None:
+def test_end_is_published_after_the_ticks_before_it(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
@@ -175,10 +175,10 @@ def test_an_end_is_shown_when_the_ticks_before_it_have_left(tmp_path: Path) -> N
         leave(runner, clock, 20)
         ended = {each["name"]: each["end_tick"] for each in ask(runner, "/api/releases").json()["releases"]}
         assert ended == {"counts": None, "more": 1}
-        runner.submit_release(requested(file, "next", 0.5)).result()  # the budget is there again
+        runner.submit_release(requested(file, "next", 0.5)).result()  # the budget of the ended release is free
 
 
-def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
+def test_simultaneous_requests_all_succeed(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         names = [f"r{i}" for i in range(4)]
@@ -191,12 +191,12 @@ def test_everybody_who_asks_at_once_is_answered(tmp_path: Path) -> None:
         assert set(runner.load_ledger().open_releases()) == {"counts", *names}
 
 
-def test_after_the_last_tick_it_goes_on_serving_and_can_be_requested(tmp_path: Path) -> None:
+def test_finished_run_serves_and_accepts_new_releases(tmp_path: Path) -> None:
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
     with running(file, clock) as runner:
         eventually(lambda: committed(runner)[1] == 3)
-        assert (runner.state, shown(runner)) == ("running", [])  # that it is over leaves with its last tick
+        assert (runner.state, shown(runner)) == ("running", [])  # the end of the run is published with its last tick
         eventually(lambda: runner.publisher.final_commit is not None)
         leave(runner, clock, 1_004)
         eventually(lambda: runner.state == "ended")
@@ -209,13 +209,13 @@ def test_after_the_last_tick_it_goes_on_serving_and_can_be_requested(tmp_path: P
         assert ask(runner, "/api/releases/more").json()["ticks"] == {"from": 1, "to": 3}
 
 
-def test_a_run_that_must_not_start_says_so_in_its_own_words(tmp_path: Path) -> None:
+def test_second_run_of_a_file_is_refused(tmp_path: Path) -> None:
     file = file_of(tmp_path)
     with running(file, stepped()), pytest.raises(AlreadyRunningError):
         Runner(file, Options(noise=SilentNoise(), clock=stepped())).start()
 
 
-def test_where_the_world_fails_readers_go_on_and_no_one_else(tmp_path: Path) -> None:
+def test_failed_run_still_serves_readers_and_refuses_commands(tmp_path: Path) -> None:
     def failing(step: str) -> None:
         if step == "store_committed" and clock.time > (START + 20) * 10**6:
             raise OSError("secret")
@@ -234,7 +234,7 @@ def test_where_the_world_fails_readers_go_on_and_no_one_else(tmp_path: Path) -> 
     assert runner.state == "failed"
 
 
-def test_failed_commit_of_a_command_fails_the_run_and_charges_nothing(tmp_path: Path) -> None:
+def test_failed_commit_of_command_fails_run_and_charges_nothing(tmp_path: Path) -> None:
     has_failed: list[str] = []
 
     def failing(step: str) -> None:
@@ -260,7 +260,7 @@ def test_failed_commit_of_a_command_fails_the_run_and_charges_nothing(tmp_path: 
         assert set(runner.load_ledger().releases) == {"counts", "more"}
 
 
-def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Path) -> None:
+def test_batches_survive_commands_that_are_applied_meanwhile(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path, source="http"), stepped(1)
     with running(file, clock) as runner:
         assert runner.inbox is not None
@@ -276,8 +276,8 @@ def test_batches_that_are_sent_survive_what_is_requested_meanwhile(tmp_path: Pat
         assert [row["count"]["value"] for row in rows] == [2.0]
 
 
-def test_release_of_a_changed_source_is_not_charged_and_the_run_continues(tmp_path: Path) -> None:
-    """The refusal depends on the source, so the client learns that there was one. The curator gets its text."""
+def test_release_from_changed_source_is_not_charged(tmp_path: Path) -> None:
+    """The reason depends on the source, so the client gets no text of it. The curator does."""
     write(tmp_path, 30)
     file, clock = file_of(tmp_path, **FINISHED), stepped(1_001)
     failures: list[Exception] = []
@@ -294,7 +294,7 @@ def test_release_of_a_changed_source_is_not_charged_and_the_run_continues(tmp_pa
         assert set(read_ledger_log(file).releases) == {"counts"}
 
 
-def test_a_sink_that_was_changed_by_others_ends_no_run_that_goes_on(tmp_path: Path) -> None:
+def test_run_continues_after_others_changed_its_sink(tmp_path: Path) -> None:
     write(tmp_path, 40)
     file, clock = file_of(tmp_path), stepped()
     file = replace(file, sinks=(SinkSettings("out.jsonl", "jsonl"),))
@@ -324,7 +324,7 @@ def test_run_needs_no_key_for_commands_and_holds_its_lock(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("form", ["jsonl", "csv"])
-def test_standard_input_is_read_on_where_it_was_whichever_client_asks(tmp_path: Path, form: str) -> None:
+def test_standard_input_continues_at_its_position_after_commands(tmp_path: Path, form: str) -> None:
     read, write_end = os.pipe()
     line = b"%d,a,1\n" if form == "csv" else b'{"ts": %d, "g": "a", "x": 1}\n'
     line %= START + 1
@@ -343,8 +343,8 @@ def test_standard_input_is_read_on_where_it_was_whichever_client_asks(tmp_path: 
         os.close(end)
 
 
-def test_where_a_release_begins_depends_on_the_moment_at_which_it_is_visible_alone(tmp_path: Path) -> None:
-    """At 9 s and at 11 s another tick is open, but both are seen at 16 s."""
+def test_first_tick_of_release_depends_on_publish_time_alone(tmp_path: Path) -> None:
+    """Different ticks are open at 9 s and at 11 s, but both requests are published at 16 s."""
     for second in (9, 11):
         folder = tmp_path / str(second)
         folder.mkdir()
@@ -380,15 +380,15 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
         assert set(runner.load_ledger().open_releases()) == {"counts", "a", "c"}
 
 
-def test_a_finished_standard_input_takes_no_batch(tmp_path: Path) -> None:
-    """It would be read from its middle."""
+def test_finished_standard_input_refuses_commands(tmp_path: Path) -> None:
+    """A new reading would start in the middle of the input."""
     runner = Runner(file_of(tmp_path, source="-", format="jsonl", **FINISHED))
     for command in (lambda: runner.submit_release(requested(runner.file)), lambda: runner.submit_end("more")):
         with pytest.raises(CommandRefusedError, match="must be one that can be read again"):
             command()
 
 
-def test_what_the_curator_ends_is_ended_at_the_first_batch_alone(tmp_path: Path) -> None:
+def test_end_releases_option_applies_to_first_batch_only(tmp_path: Path) -> None:
     file, clock = file_of(tmp_path), stepped()
     with running(file, clock) as runner:
         runner.submit_release(requested(file)).result()
@@ -398,7 +398,7 @@ def test_what_the_curator_ends_is_ended_at_the_first_batch_alone(tmp_path: Path)
         assert set(runner.load_ledger().open_releases()) == {"counts", "next"}
 
 
-def test_shares_of_records_continue_over_commands_until_the_end(tmp_path: Path) -> None:
+def test_shares_of_records_continue_after_commands_until_the_end(tmp_path: Path) -> None:
     file, clock, details = file_of(tmp_path, source="http"), stepped(), list[str]()
     with running(file, clock, diagnose=details.append) as runner:
         assert runner.inbox is not None

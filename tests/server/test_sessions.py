@@ -34,7 +34,7 @@ def opened(folder: Path, name: str = "ann") -> tuple[Tokens, Sessions, Clock, To
     return tokens, Sessions(tokens, now=clock), clock, token
 
 
-def test_a_session_is_its_tokens_until_its_time_is_over(tmp_path: Path) -> None:
+def test_session_has_its_token_until_it_expires(tmp_path: Path) -> None:
     _, sessions, clock, token = opened(tmp_path)
     secret = sessions.create(token)
     clock.now = SESSION_SECONDS - 1
@@ -51,7 +51,7 @@ def test_a_session_ends_with_its_token(tmp_path: Path) -> None:
     assert sessions.find_token(secret) is None
 
 
-def test_a_session_that_is_closed_is_over(tmp_path: Path) -> None:
+def test_closed_session_has_no_token(tmp_path: Path) -> None:
     _, sessions, _, token = opened(tmp_path)
     secret, other = sessions.create(token), sessions.create(token)
     sessions.close(secret)
@@ -77,7 +77,7 @@ def test_too_many_sessions_of_one_token_end_its_own_oldest(tmp_path: Path) -> No
 
 
 async def followed(house: House, client: Client, end: Callable[[], Any], seconds: float = 20) -> bool:
-    """Whether a live stream ends when something is over."""
+    """Return whether a live stream ends after `end` is called."""
     reply = asyncio.create_task(client.send("GET", "/api/live"))
     while not house.limits.live_connections:
         await asyncio.sleep(0.001)
@@ -108,7 +108,7 @@ def test_a_live_stream_ends_with_its_session(house: House) -> None:
     assert asyncio.run(followed(house, client, lambda: house.sessions.close(secret)))
 
 
-def test_a_live_stream_goes_on_when_somebody_elses_token_is_revoked(house: House) -> None:
+def test_live_stream_continues_when_another_token_is_revoked(house: House) -> None:
     assert not asyncio.run(followed(house, house.client("reader"), lambda: house.tokens.revoke("ana"), 0.2))
 
 

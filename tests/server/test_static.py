@@ -11,7 +11,7 @@ from streamgauge.server.routes.static import load_page_files, routes
 
 
 class Client:
-    """Asks the application without a network."""
+    """A client of the application without a network."""
 
     def __init__(self):
         self.transport = httpx.ASGITransport(Starlette(routes=routes()))
@@ -29,7 +29,7 @@ def client():
     return Client()
 
 
-def test_the_page_has_no_script_of_its_own_and_asks_no_one_else(client):
+def test_page_has_no_inline_script_and_no_foreign_url(client):
     page = client.get("/").text
     assert re.findall(r"<script(?![^>]*\ssrc=)", page) == []
     assert re.findall(r"\son[a-z]+=", page) == []
@@ -39,7 +39,7 @@ def test_the_page_has_no_script_of_its_own_and_asks_no_one_else(client):
         ), name
 
 
-def test_the_script_is_stored_for_ever_under_its_digest_and_requested_for_again_elsewhere(client):
+def test_script_is_immutable_under_its_digest_and_revalidated_elsewhere(client):
     source = re.search(r'src="(/plotly\.min\.js\?v=[0-9a-f]{16})"', client.get("/").text)[1]
     stored = client.get(source)
     assert stored.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -49,7 +49,7 @@ def test_the_script_is_stored_for_ever_under_its_digest_and_requested_for_again_
     assert (again.status_code, again.content, again.headers["cache-control"]) == (304, b"", "no-cache")
 
 
-def test_who_takes_no_gzip_gets_the_same_bytes_under_another_tag(client):
+def test_client_without_gzip_gets_same_bytes_and_other_etag(client):
     packed = client.get("/page/main.js")
     plain = client.get("/page/main.js", headers={"Accept-Encoding": "identity"})
     assert plain.content == packed.content
@@ -58,5 +58,5 @@ def test_who_takes_no_gzip_gets_the_same_bytes_under_another_tag(client):
 
 
 @pytest.mark.parametrize("path", ["../page_files.py", "%2e%2e/app.py", "..%2fapp.py", "index.html/..", "", "none.js"])
-def test_there_are_no_other_files(client, path):
+def test_path_outside_the_page_files_gets_404(client, path):
     assert client.get(f"/page/{path}").status_code == 404

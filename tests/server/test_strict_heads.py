@@ -1,4 +1,4 @@
-"""Heads of requests: what another parser may read differently is refused, however it is cut into packets."""
+"""Request heads: ambiguous ones are refused, for every split into packets."""
 
 import socket
 from collections.abc import Iterator
@@ -95,7 +95,7 @@ def test_strict_message_is_read_however_it_is_cut(name: str) -> None:
         assert feed(*packets) == [method]
 
 
-def test_buffer_that_is_not_the_library_s_own_is_refused() -> None:
+def test_receive_buffer_that_is_not_empty_is_refused() -> None:
     connection = h11.Connection(h11.SERVER)
     connection.receive_data(b"GET")
     with pytest.raises(TypeError, match=r"^receive buffer must be h11's own and empty, got another$"):
@@ -127,7 +127,7 @@ def serving(**settings: Any) -> Iterator[tuple[Any, list[str]]]:
 
 
 def replies(where: Any, *packets: bytes) -> bytes:
-    """All that a server says until it closes."""
+    """Return all bytes until the server closes the connection."""
     found = b""
     with socket.create_connection(where, timeout=30) as line:
         try:
@@ -145,7 +145,7 @@ LAST = b"GET / HTTP/1.1\r\n" + HOST + b"Connection: close\r\n\r\n"
 
 @pytest.mark.parametrize("name", ["both lengths", "line feeds", "a folded header", "chunks in 1.0"])
 def test_loose_request_gets_400_and_nothing_after_it_is_read(name: str) -> None:
-    """Also where it follows another one on the same connection."""
+    """This also holds after another request on the same connection."""
     with serving() as (where, _):
         alone = replies(where, LOOSE[name] + LAST)
         assert (alone.count(b"HTTP/1.1 "), alone[:12]) == (1, b"HTTP/1.1 400")
@@ -155,7 +155,7 @@ def test_loose_request_gets_400_and_nothing_after_it_is_read(name: str) -> None:
 
 
 def test_request_hidden_behind_two_lengths_is_never_answered() -> None:
-    """A proxy that goes by Content-Length hands on one request, in which h11 alone would find two."""
+    """A proxy that uses Content-Length forwards one request, in which h11 alone would find two."""
     hidden = b"0\r\n\r\nGET /hidden HTTP/1.1\r\nHost: here\r\n\r\n"
     head = POST + CHUNKED + b"Content-Length: %d\r\n\r\n" % len(hidden)
     with serving() as (where, _):
@@ -163,14 +163,14 @@ def test_request_hidden_behind_two_lengths_is_never_answered() -> None:
     assert (found.count(b"HTTP/1.1 "), found[:12]) == (1, b"HTTP/1.1 400")
 
 
-def test_requests_in_one_packet_and_over_several_are_all_answered() -> None:
+def test_requests_in_one_or_several_packets_are_all_answered() -> None:
     with serving() as (where, _):
         whole = replies(where, STRICT["a length"] + STRICT["chunks"] + LAST)
         split = replies(where, *(bytes([each]) for each in STRICT["a length"] + LAST))
     assert (whole.count(b"<4>"), whole.count(b"<0>"), split.count(b"<4>"), split.count(b"<0>")) == (2, 1, 1, 1)
 
 
-def test_chunk_that_is_malformed_after_a_reply_has_begun_ends_the_connection() -> None:
+def test_malformed_chunk_after_reply_started_ends_connection() -> None:
     """No second reply follows the first, and no exception reaches the log."""
     head = b"POST /begin HTTP/1.1\r\n" + HOST + CHUNKED + b"\r\n4\r\nabcd\r\n"
     with serving() as (where, said):
@@ -189,8 +189,8 @@ def test_chunk_that_is_malformed_after_a_reply_has_begun_ends_the_connection() -
     assert said == ["server: Invalid HTTP request received."]
 
 
-def test_replies_leave_at_once() -> None:
-    """By the option of the socket: Nagle's algorithm is off."""
+def test_connection_sends_replies_without_delay() -> None:
+    """The socket option TCP_NODELAY switches Nagle's algorithm off."""
     options: list[int] = []
 
     class Watched(HttpConnection):

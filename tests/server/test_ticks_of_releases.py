@@ -1,4 +1,4 @@
-"""What is sent when no release takes its tick: refused by the clock, never acknowledged, and nobody waits."""
+"""Events and reports outside the ticks of all releases: refused at once by the clock."""
 
 import asyncio
 import json
@@ -65,7 +65,7 @@ OF_COLUMNS = [
 
 
 @pytest.mark.parametrize(("spans", "tick", "records", "answer"), OF_COLUMNS)
-def test_a_record_is_accepted_where_a_release_reads_one_of_its_columns(
+def test_record_is_accepted_if_a_release_reads_its_columns(
     tmp_path: Path, spans: Any, tick: int, records: list[dict[str, Any]], answer: Any
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + (tick - 1) * TICK))
@@ -81,10 +81,8 @@ def test_a_record_is_accepted_where_a_release_reads_one_of_its_columns(
 
 
 @pytest.mark.parametrize("senders", ["anyone", "curator"])
-def test_a_message_that_comes_again_is_answered_as_the_first_time_whatever_releases_read_by_then(
-    tmp_path: Path, senders: str
-) -> None:
-    """What was left out of it stays left out, and what counts is what is acknowledged."""
+def test_repeated_message_gets_its_first_reply_after_releases_change(tmp_path: Path, senders: str) -> None:
+    """Records that were left out stay left out, and only acknowledged records count."""
     made = House(tmp_path, Still(poll(tmp_path, senders=senders), now=START))
     records = [{"emoji": 1}, {"age": "old"}, {"emoji": 1, "age": "old"}, {"age": "old"}]
 
@@ -100,7 +98,7 @@ def test_a_message_that_comes_again_is_answered_as_the_first_time_whatever_relea
     assert [details("l", *reads) for reads in ((EMOJI,), (AGE,), (EMOJI, AGE))] == [(4, [])] * 3
 
 
-def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
+def test_binary_message_needs_a_release_of_its_column(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + 2 * TICK))
     made.runner.spans = ReleaseSpans.from_tuples([(1, 2, EMOJI), (1, None, AGE)])
     reply = made.client().post("/api/reports", content=message(made, 1))
@@ -109,7 +107,7 @@ def test_a_binary_message_is_of_one_column(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("accepted_records", "now", "refusal", "after"), TAKEN)
-def test_reports_are_accepted_in_ticks_that_a_release_takes(
+def test_reports_are_accepted_in_ticks_of_active_releases(
     tmp_path: Path, accepted_records: Any, now: int, refusal: tuple[int, str] | None, after: str | None
 ) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START + now))
@@ -121,7 +119,7 @@ def test_reports_are_accepted_in_ticks_that_a_release_takes(
         assert reply.json()["error"]["message"].endswith("no release is active")
 
 
-def test_events_are_accepted_until_all_ticks_of_all_releases_are_closed(tmp_path: Path) -> None:
+def test_events_are_accepted_until_last_tick_closes(tmp_path: Path) -> None:
     made = House(tmp_path, Still(clinic(tmp_path, {"allowed_lateness": "5s"})))
     made.runner.spans = ReleaseSpans.from_tuples([(1, 2)])
 
@@ -143,10 +141,10 @@ UNREAD = [
 
 
 @pytest.mark.parametrize(("seconds", "waiting", "refusal", "after"), UNREAD)
-def test_who_posts_while_nothing_is_read_is_shown_whether_that_is_before_the_start(
+def test_refusal_of_paused_inbox_depends_on_stream_start(
     tmp_path: Path, seconds: int, waiting: bool, refusal: tuple[int, str], after: str | None
 ) -> None:
-    """Events may be a tick early."""
+    """Events may arrive one tick early."""
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     made = House(tmp_path, Still(clinic(tmp_path), inbox, now=START + seconds * SECOND))
 
@@ -164,7 +162,7 @@ def test_who_posts_while_nothing_is_read_is_shown_whether_that_is_before_the_sta
     assert "events must be sent" in reply.json()["error"]["message"]
 
 
-def test_a_run_that_has_not_begun_tells_who_posts_to_come_back(tmp_path: Path) -> None:
+def test_run_before_its_start_refuses_events_with_retry_after(tmp_path: Path) -> None:
     clock = stepped(-20)
     with running(clinic_of(tmp_path), clock) as runner:
         posting = House(runner.file.folder, runner).client("curator")
@@ -177,7 +175,7 @@ def clinic_of(folder: Path) -> PipelineFile:
     return clinic(folder)
 
 
-def test_a_report_that_comes_before_the_run_sees_its_tick_may_be_sent_again(tmp_path: Path) -> None:
+def test_report_to_paused_inbox_gets_503_with_retry_after(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START))
     made.runner.inbox.pause()
     reply = made.client().post("/api/reports", content=message(made, 1))
@@ -186,7 +184,7 @@ def test_a_report_that_comes_before_the_run_sees_its_tick_may_be_sent_again(tmp_
 
 @pytest.fixture
 def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
-    """A poll all of whose releases are over."""
+    """A poll whose releases have all ended."""
     clock = stepped(0)
     with running(short(tmp_path), clock, tuning=IMMEDIATE) as runner:
         clock.to(20)
@@ -195,17 +193,17 @@ def over(tmp_path: Path) -> Iterator[tuple[Runner, Stepped]]:
 
 
 def put(runner: Runner, *moments: int) -> Ticket:
-    """As from a thread that looked at the clock and was then held up."""
+    """Put lines as a thread does that was delayed after it read the clock."""
     assert isinstance(runner.inbox, Inbox)
     return runner.inbox.put(None, lines(*moments))
 
 
-def test_who_sends_once_no_one_reads_is_shown_at_once(over: tuple[Runner, Stepped]) -> None:
+def test_put_into_paused_inbox_is_refused_at_once(over: tuple[Runner, Stepped]) -> None:
     with pytest.raises(InboxPausedError, match="while a release goes on"):
         put(over[0], START + 2 * TICK - 1)
 
 
-def test_who_waits_as_the_last_release_ends_is_shown_at_once() -> None:
+def test_waiting_batch_is_rejected_when_last_release_ends() -> None:
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     ticket = inbox.put("k", b"{}\n")
     inbox.pause()
@@ -218,7 +216,7 @@ def test_who_waits_as_the_last_release_ends_is_shown_at_once() -> None:
     assert (again.is_duplicate, again.done.result(timeout=0)) == (False, None)
 
 
-def test_a_release_that_is_requested_for_later_counts_all_that_is_acknowledged(over: tuple[Runner, Stepped]) -> None:
+def test_later_release_counts_all_acknowledged_reports(over: tuple[Runner, Stepped]) -> None:
     """Between the end of one release and the first tick of the next nothing is acknowledged."""
     runner, clock = over
     release = {"name": "later", "sql": AGES, "window": "each", "epsilon": 1}
@@ -248,7 +246,7 @@ def _counted(runner: Runner, tick: int) -> int | None:
     return None if not found else round(float(found[0].value.sum()))
 
 
-def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(tmp_path: Path) -> None:
+def test_waiting_sender_gets_503_when_server_stops(tmp_path: Path) -> None:
     tuning = Tuning(shutdown_commit_seconds=0.05, commit_seconds=60.0)
     inbox = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     made = House(tmp_path, Still(poll(tmp_path), inbox, now=START, tuning=tuning))
@@ -265,7 +263,7 @@ def test_a_sender_hears_that_the_server_stops_though_no_commit_comes(tmp_path: P
     assert "the server is stopping" in reply.json()["error"]["message"]
 
 
-def test_what_is_sent_while_a_run_catches_up_is_refused_for_a_while(tmp_path: Path) -> None:
+def test_report_is_refused_while_run_catches_up(tmp_path: Path) -> None:
     made = House(tmp_path, Still(poll(tmp_path), now=START))
     made.runner.is_catching_up = True
     reply = made.client().post("/api/reports", content=message(made, 1))

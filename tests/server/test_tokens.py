@@ -1,4 +1,4 @@
-"""Tokens: 256 random bits, kept as a hash, compared in constant time, gone when they are revoked."""
+"""Tokens: 256 random bits, stored as a hash, compared in constant time, invalid after revocation."""
 
 import re
 import stat
@@ -26,7 +26,7 @@ def test_a_secret_names_its_role_and_is_not_on_disk(tmp_path: Path) -> None:
     assert sha256(secret.encode()).digest() in written
 
 
-def test_the_file_and_its_folder_are_the_owners_alone(tmp_path: Path) -> None:
+def test_token_file_and_folder_are_accessible_to_owner_only(tmp_path: Path) -> None:
     path = Tokens(tmp_path / "clinic.streamgauge").path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -37,7 +37,7 @@ def test_two_secrets_are_never_the_same(tmp_path: Path) -> None:
     assert len({tokens.create(f"r{i}", "reader") for i in range(50)}) == 50
 
 
-def test_a_token_is_known_by_its_secret_alone(tmp_path: Path) -> None:
+def test_token_is_found_by_its_exact_secret_only(tmp_path: Path) -> None:
     tokens = Tokens(tmp_path)
     secrets = {name: tokens.create(name, "reader") for name in ("ann", "bob", "cem")}
     found = {name: tokens.find_by_secret(secret) for name, secret in secrets.items()}
@@ -46,7 +46,7 @@ def test_a_token_is_known_by_its_secret_alone(tmp_path: Path) -> None:
         assert tokens.find_by_secret(wrong) is None
 
 
-def test_what_is_revoked_or_made_elsewhere_counts_at_once(tmp_path: Path) -> None:
+def test_tokens_created_or_revoked_elsewhere_apply_at_once(tmp_path: Path) -> None:
     server, command = Tokens(tmp_path), Tokens(tmp_path)
     secret = command.create("ann", "reader")
     token = server.find_by_secret(secret)
@@ -90,7 +90,7 @@ def test_shares_of_analysts_add_up_to_at_most_the_whole(tmp_path: Path) -> None:
         ("ROB", "reader", None, "name must differ"),
     ],
 )
-def test_what_cannot_be_a_token_is_refused(
+def test_invalid_token_settings_are_refused(
     tmp_path: Path, name: str, role: str, share: Fraction | None, said: str
 ) -> None:
     tokens = Tokens(tmp_path)
@@ -100,7 +100,7 @@ def test_what_cannot_be_a_token_is_refused(
     assert [token.name for token in tokens.list_all()] == ["rob"]
 
 
-def test_no_one_is_revoked_who_is_not_there(tmp_path: Path) -> None:
+def test_revoking_an_unknown_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TokenError, match="name must be that of a token that is not revoked, got ann"):
         Tokens(tmp_path).revoke("ann")
 
@@ -111,14 +111,14 @@ def test_a_printed_token_shows_no_hash(tmp_path: Path) -> None:
     assert "digest" not in repr(tokens.list_all())
 
 
-def test_a_file_that_is_no_tokens_is_one_line(tmp_path: Path) -> None:
+def test_unreadable_token_file_is_a_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "tokens.db").write_bytes(b"something else" * 100)
     with pytest.raises(TokenFileError, match="tokens must be readable and writable, got a file that is not"):
         Tokens(tmp_path)
 
 
 def comparisons(find: Any, place: int) -> int:
-    """How many constant-time comparisons it takes to find the token at a place of ten."""
+    """Return the number of comparisons in a search for one of ten tokens."""
     made: list[bytes] = []
 
     def counted(a: bytes, b: bytes) -> bool:
@@ -132,11 +132,11 @@ def comparisons(find: Any, place: int) -> int:
 
 
 def early(tokens: list[Token], digest: bytes, compare: Callable[[bytes, bytes], bool]) -> Token | None:
-    """A broken twin: it leaves off at the first that fits."""
+    """A broken twin that stops at the first match."""
     return next((token for token in tokens if compare(token.digest, digest)), None)
 
 
-def test_every_token_is_compared_whichever_it_is() -> None:
+def test_every_lookup_compares_all_tokens() -> None:
     assert signature(find_token).parameters["compare"].default is compare_digest
     assert {comparisons(find_token, place) for place in range(11)} == {10}
     assert {comparisons(early, place) for place in range(11)} != {10}

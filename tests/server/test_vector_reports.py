@@ -64,7 +64,7 @@ def drawn(of: House, items: str, seed: int = 1) -> Reports:
 
 
 @protocols
-def test_a_message_and_records_of_the_same_vectors_are_the_same(tmp_path: Path, protocol: str) -> None:
+def test_message_and_records_of_same_vectors_are_equal(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     rows = drawn(made, "abba")
     reply = made.client().post("/api/reports", content=wire.pack_message(claim(made), rows))
@@ -78,7 +78,7 @@ def test_a_message_and_records_of_the_same_vectors_are_the_same(tmp_path: Path, 
 
 
 @protocols
-def test_a_device_learns_all_settings_of_a_column_of_vectors(tmp_path: Path, protocol: str) -> None:
+def test_collection_has_all_settings_of_vector_columns(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     column = made.client().get("/api/collection").json()["columns"]["emoji"]
     assert wire.parse_mechanism(column["settings"]) == claim(made)
@@ -86,7 +86,7 @@ def test_a_device_learns_all_settings_of_a_column_of_vectors(tmp_path: Path, pro
 
 
 @protocols
-def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted(tmp_path: Path, protocol: str) -> None:
+def test_impossible_vectors_are_dropped_one_by_one_and_counted(tmp_path: Path, protocol: str) -> None:
     made = house(tmp_path, protocol)
     size, sketch = claim(made).report_size, protocol == "CountMeanSketch"
     behind, row = np.zeros((2, 1, size), np.uint8)
@@ -114,13 +114,13 @@ def test_vectors_that_no_device_can_have_sent_are_dropped_one_by_one_and_counted
     assert made.runner.dropped == {"no report": len(rows) - 2 + len(bad)}
 
 
-def test_a_message_of_vectors_that_is_cut_off_is_refused_whole(tmp_path: Path) -> None:
+def test_cut_message_of_vectors_is_refused(tmp_path: Path) -> None:
     made = house(tmp_path, "UnaryEncoding")
     cut = wire.pack_message(claim(made), drawn(made, "ab"))[:-1]
     assert code_of(made.client().post("/api/reports", content=cut)) == (400, "malformed_request")
 
 
-def test_a_message_has_room_for_as_many_vectors_of_1024_bits_as_it_may_have_records(tmp_path: Path) -> None:
+def test_message_fits_64_vectors_of_1024_bits(tmp_path: Path) -> None:
     made = house(tmp_path, "CountMeanSketch", width=1024, hashes=1024)
     rows = drawn(made, "a" * 64)
     records = [{"emoji": text, "age": "young"} for text in encode_reports(rows)]
@@ -130,9 +130,7 @@ def test_a_message_has_room_for_as_many_vectors_of_1024_bits_as_it_may_have_reco
 
 
 @protocols
-def test_vectors_are_estimated_as_a_collector_would_over_every_window_and_restart(
-    tmp_path: Path, protocol: str
-) -> None:
+def test_estimates_equal_a_collectors_in_windows_and_after_restarts(tmp_path: Path, protocol: str) -> None:
     create_key(tmp_path / "poll.key")
     file, clock = poll(tmp_path, protocol), stepped(1)
     sent: list[Reports] = []
@@ -153,7 +151,7 @@ def test_vectors_are_estimated_as_a_collector_would_over_every_window_and_restar
 
 
 def post_both(made: House, rows: Reports) -> None:
-    """Some by a message, some as records."""
+    """Post some vectors in a message and the others as records."""
     message = wire.pack_message(claim(made), rows[:10])
     lines = "\n".join(json.dumps({"emoji": text}) for text in encode_reports(rows[10:])).encode()
     replies = [
@@ -164,13 +162,13 @@ def post_both(made: House, rows: Reports) -> None:
 
 
 def values(made: House, release: str) -> list[float]:
-    """Of the last tick."""
+    """Return the counts of the last tick."""
     rows = made.client().get(f"/api/releases/{release}").json()["rows"]
     return [row["count"]["value"] for row in rows[-len(VALUES) :]]
 
 
 @pytest.mark.parametrize("most", [1, 64])
-def test_as_many_of_the_longest_vectors_can_be_sent_as_a_message_may_have(tmp_path, most):
+def test_message_fits_max_reports_of_the_longest_vectors(tmp_path, most):
     file = poll(tmp_path, "CountMeanSketch", width=2**16, hashes=4)
     made = House(tmp_path, Still(replace(file, server=replace(file.server, max_reports=most)), now=NOW))
     rows = drawn(made, "a" * most)

@@ -1,4 +1,4 @@
-"""Laws of files of lines: after a crash at any byte the same writes give the same bytes."""
+"""Laws of line files: after a crash at any byte the same writes give the same bytes."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def sink(folder: Path, form: Any) -> LineFile:
 
 
 def written(folder: Path, form: Any, count: int = 2, **settings: Any) -> tuple[LineFile, list[bytes], list[bytes]]:
-    """A sink after some writes; the positions, and the content after each."""
+    """Return a closed sink after some writes, with the position and the content after each."""
     made = sink(folder, form)
     assert made.resume(None) is None
     positions, contents = [], []
@@ -44,7 +44,7 @@ def written(folder: Path, form: Any, count: int = 2, **settings: Any) -> tuple[L
 
 @contextmanager
 def full_disk(size: int) -> Iterator[None]:
-    """A world in which no file can be longer."""
+    """Limit the size of every file that this process writes."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -63,7 +63,7 @@ def test_json_lines_are_the_rows_as_json() -> None:
         assert list(json.loads(lines[0])) == list(rows[0])
 
 
-def test_csv_has_a_record_a_line_for_each_measure_and_place() -> None:
+def test_csv_has_one_line_per_measure_and_place() -> None:
     item = released(WARDS, 1)
     text = CsvLines.header + CsvLines().format_lines(item, "7:ab")
     records = list(csv.DictReader(io.StringIO(text.decode(), newline=""), strict=True))
@@ -82,7 +82,7 @@ def test_csv_has_a_record_a_line_for_each_measure_and_place() -> None:
         assert record["reliable"] == str(told["reliable"]).lower()
 
 
-def test_other_readers_read_the_csv_as_it_was_meant(tmp_path: Path) -> None:
+def test_duckdb_reads_columns_and_hostile_labels_of_csv(tmp_path: Path) -> None:
     made, _, _ = written(tmp_path, CsvLines, 1)
     found = duckdb.connect().sql(f"SELECT * FROM read_csv('{made.path}')")
     assert tuple(found.columns) == LONG_COLUMNS
@@ -91,7 +91,7 @@ def test_other_readers_read_the_csv_as_it_was_meant(tmp_path: Path) -> None:
 
 
 @every_form
-def test_a_file_torn_at_any_byte_ends_as_if_nothing_had_happened(tmp_path: Path, form: Any) -> None:
+def test_file_torn_at_any_byte_is_repaired_by_next_write(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form, shapes=(TORN,))
     for cut in range(len(contents[0]), len(contents[1]) + 1):
         made.path.write_bytes(contents[1][:cut])
@@ -118,7 +118,7 @@ def test_a_first_write_torn_at_any_byte_is_written_again(tmp_path: Path, form: A
         assert made.path.read_bytes() == contents[0]
 
 
-def test_a_twin_that_does_not_cut_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_does_not_truncate_file_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, positions, contents = written(tmp_path, JsonLines)
     made.path.write_bytes(contents[1] + contents[1][:9])
     monkeypatch.setattr(os, "ftruncate", lambda *_: None)
@@ -129,8 +129,8 @@ def test_a_twin_that_does_not_cut_is_caught(tmp_path: Path, monkeypatch: pytest.
 
 
 @every_form
-def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) -> None:
-    """The store went back: it knows the first write only, and the file tells of the second each time."""
+def test_resume_without_write_leaves_file_unchanged(tmp_path: Path, form: Any) -> None:
+    """The store is rolled back to the first write; every resume reports the second write of the file."""
     made, positions, contents = written(tmp_path, form)
     for _ in range(2):
         assert made.resume(positions[0]) == (2, f"{2:016x}")
@@ -140,7 +140,7 @@ def test_a_start_that_is_refused_leaves_the_evidence(tmp_path: Path, form: Any) 
 
 
 @every_form
-def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -> None:
+def test_garbage_after_last_line_does_not_hide_newest_trace(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     deep = b"[" * 10**5 + b"\n"
     late = contents[1].splitlines()[-1].replace(b"2:00", b"9" * 30 + b":00") + b"\n"
@@ -152,7 +152,7 @@ def test_garbage_after_the_lines_hides_none_of_them(tmp_path: Path, form: Any) -
 
 @every_form
 @pytest.mark.parametrize("content", [b"precious", b"a,b\n1,2\n", b'{"a": 1}\n', b'{"release":"x"}\n', b"\n", b"\0"])
-def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: bytes) -> None:
+def test_foreign_file_is_refused_and_unchanged(tmp_path: Path, form: Any, content: bytes) -> None:
     made = sink(tmp_path, form)
     made.path.write_bytes(content)
     with pytest.raises(SinkError, match="sink must be a new file or one of ours, got releases"):
@@ -161,10 +161,10 @@ def test_a_foreign_file_is_refused_and_kept(tmp_path: Path, form: Any, content: 
 
 
 @every_form
-def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: Any) -> None:
+def test_file_that_lost_committed_lines_is_refused(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.path.write_bytes(contents[0])
-    assert made.resume(positions[1]) == (1, f"{1:016x}")  # it reports this in any case
+    assert made.resume(positions[1]) == (1, f"{1:016x}")  # the newest trace is reported in any case
     assert re.search(r"must have the \d+ bytes that were written to it, got \d+", str(made.diverged(always)))
     made.close()
     made.path.unlink()
@@ -177,7 +177,7 @@ def test_a_file_that_lost_what_was_committed_is_refused(tmp_path: Path, form: An
 
 
 @every_form
-def test_a_file_that_is_cut_during_a_run_is_not_grown_again(tmp_path: Path, form: Any) -> None:
+def test_write_to_file_truncated_during_run_is_refused(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form)
     made.resume(positions[1])
     for left in (b"", contents[0]):
@@ -191,7 +191,7 @@ def test_a_file_that_is_cut_during_a_run_is_not_grown_again(tmp_path: Path, form
     assert made.path.read_bytes() == written(tmp_path / "unbroken", form, 3)[2][2]
 
 
-def test_a_folder_is_no_file(tmp_path: Path) -> None:
+def test_folder_in_place_of_file_is_refused(tmp_path: Path) -> None:
     made = sink(tmp_path, JsonLines)
     made.path.mkdir()
     with pytest.raises(SinkError, match="sink must be a file, got releases"):
@@ -199,7 +199,7 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
 
 
 @every_form
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) -> None:
+def test_full_disk_is_one_line_error_and_loses_nothing(tmp_path: Path, form: Any) -> None:
     made, positions, contents = written(tmp_path, form, 1)
     assert made.resume(positions[0]) == (1, f"{1:016x}")
     with full_disk(len(contents[0]) + 100), pytest.raises(SinkAccessError) as failure:
@@ -212,21 +212,21 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path, form: Any) ->
     assert made.path.read_bytes() == written(tmp_path / "unbroken", form)[2][1]
 
 
-def test_a_path_that_cannot_be_made_is_one_line(tmp_path: Path) -> None:
+def test_path_that_cannot_be_created_is_one_line_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     made = LineFile("file/releases.csv", tmp_path / "file" / "releases.csv", CsvLines())
     with pytest.raises(SinkAccessError, match=r"sink file/releases\.csv could not be used: "):
         made.write(*writes()[0])
 
 
-def test_a_system_that_takes_few_bytes_at_once_gets_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_system_writes_are_continued_until_complete(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     expected = written(tmp_path / "all", JsonLines, 1)[2]
     plain = os.write
     monkeypatch.setattr(os, "write", lambda fd, data: plain(fd, data[:7]))
     assert written(tmp_path / "few", JsonLines, 1)[2] == expected
 
 
-def test_a_position_is_told_only_when_the_disk_has_the_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_position_is_returned_after_lines_are_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[int] = []
     plain = os.fsync
     monkeypatch.setattr(os, "fsync", lambda fd: (synced.append(os.fstat(fd).st_size), plain(fd))[1])
@@ -234,7 +234,7 @@ def test_a_position_is_told_only_when_the_disk_has_the_lines(tmp_path: Path, mon
     assert synced[-1] == json.loads(positions[0])["length"]
 
 
-def test_ticks_of_one_write_are_in_order_whatever_the_order_of_releases(tmp_path: Path) -> None:
+def test_lines_of_one_write_are_sorted_by_tick(tmp_path: Path) -> None:
     made = sink(tmp_path, JsonLines)
     made.write([released(ROLLED, t) for t in (1, 2, 3)] + [released(WARDS, t) for t in (1, 2, 3)], 3, "ab")
     made.close()
@@ -243,7 +243,7 @@ def test_ticks_of_one_write_are_in_order_whatever_the_order_of_releases(tmp_path
     assert set(ticks) == {1, 2, 3}
 
 
-def test_a_write_of_nothing_is_a_position(tmp_path: Path) -> None:
+def test_empty_write_returns_position_of_same_length(tmp_path: Path) -> None:
     made, positions, contents = written(tmp_path, JsonLines, 1)
     assert made.resume(positions[0])
     assert json.loads(made.write([], 9, "cd"))["length"] == len(contents[0])
@@ -265,7 +265,7 @@ def test_sinks_are_opened_as_declared(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("first", [b'"', b"x" * 200_000, b"x" * 100_000, b"\xff\0", b"other"])
-def test_a_csv_file_with_another_header_is_refused_in_one_line(tmp_path: Path, first: bytes) -> None:
+def test_csv_with_another_header_is_refused_in_one_line(tmp_path: Path, first: bytes) -> None:
     made = sink(tmp_path, Wide)
     made.path.write_bytes(b"release,tick,start,end," + first + b",trace\n")
     before = made.path.read_bytes()

@@ -1,4 +1,4 @@
-"""Laws of Parquet parts: whole or not there, read as one table by all, and the same after any crash."""
+"""Laws of Parquet parts: each is whole or absent, all read as one table, and no crash changes them."""
 
 import io
 import json
@@ -28,7 +28,7 @@ def sink(folder: Path) -> ParquetParts:
 
 
 def written(folder: Path, count: int) -> tuple[ParquetParts, list[bytes]]:
-    """A sink after some writes, and the positions."""
+    """Return a closed sink after some writes, with its positions."""
     made = sink(folder)
     assert made.resume(None) is None
     positions = [made.write(*write) for write in writes(count)]
@@ -45,7 +45,7 @@ def names(made: ParquetParts) -> list[str]:
 
 
 def as_csv(count: int) -> list[list[str]]:
-    """What CSV says of the same writes."""
+    """Return the rows that CSV has for the same writes."""
     items: list[tuple[TickRelease, str]] = [
         (item, f"{number}:{chain[:16]}") for releases, number, chain in writes(count) for item in releases
     ]
@@ -56,7 +56,7 @@ def as_csv(count: int) -> list[list[str]]:
     return rows
 
 
-def test_parts_say_what_csv_says(tmp_path: Path) -> None:
+def test_parts_have_same_rows_as_csv(tmp_path: Path) -> None:
     made, _ = written(tmp_path, 2)
     rows = table(made)
     expected = as_csv(2)
@@ -88,7 +88,7 @@ def test_every_reader_sees_one_table(tmp_path: Path) -> None:
 
 
 def crashed(made: ParquetParts, state: str) -> None:
-    """A folder as a crash within the third write leaves it, or within the first one after that."""
+    """Leave the folder as a crash during the third write does, or during the write after it."""
     torn = made.folder / ".part-00000003"
     if state == "unfinished":
         torn.write_bytes(b"PAR1 torn")
@@ -99,7 +99,7 @@ def crashed(made: ParquetParts, state: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["nothing yet", "unfinished", "not committed", "another unfinished"])
-def test_a_crash_within_a_write_ends_as_if_nothing_had_happened(tmp_path: Path, state: str) -> None:
+def test_crash_during_write_is_repaired_by_next_write(tmp_path: Path, state: str) -> None:
     made, positions = written(tmp_path, 3)
     whole = table(made)
     crashed(made, state)
@@ -113,7 +113,7 @@ def test_a_crash_within_a_write_ends_as_if_nothing_had_happened(tmp_path: Path, 
 
 
 def test_a_twin_that_removes_nothing_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The third part was not committed, and stays."""
+    """The third part is not committed, and the twin does not remove it."""
     made, positions = written(tmp_path, 3)
     monkeypatch.setattr(ParquetParts, "_undo", lambda self: None)
     assert made.resume(positions[0]) == CHAINS[3]
@@ -122,7 +122,7 @@ def test_a_twin_that_removes_nothing_is_caught(tmp_path: Path, monkeypatch: pyte
     assert {row["tick"] for row in table(made)} == {1, 2, 3}
 
 
-def test_parts_that_were_not_committed_are_gone_after_the_next_write(tmp_path: Path) -> None:
+def test_next_write_removes_uncommitted_parts(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 3)
     assert made.resume(positions[0]) == CHAINS[3]
     made.write(*writes()[1])
@@ -131,7 +131,7 @@ def test_parts_that_were_not_committed_are_gone_after_the_next_write(tmp_path: P
     assert {row["tick"] for row in table(made)} == {1, 2}
 
 
-def test_a_start_that_is_refused_leaves_the_parts(tmp_path: Path) -> None:
+def test_resume_without_write_leaves_all_parts(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 3)
     for _ in range(2):
         assert made.resume(positions[0]) == CHAINS[3]
@@ -140,7 +140,7 @@ def test_a_start_that_is_refused_leaves_the_parts(tmp_path: Path) -> None:
     assert len(names(made)) == 3
 
 
-def test_a_part_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_part_is_synced_before_rename(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made, acts = sink(tmp_path), []
     sync, rename = parquet_parts.sync_path, Path.rename
     monkeypatch.setattr(parquet_parts, "sync_path", lambda path: (acts.append(path.name), sync(path))[1])
@@ -150,7 +150,7 @@ def test_a_part_gets_its_name_when_it_is_on_the_disk(tmp_path: Path, monkeypatch
     assert acts[:3] == [".part-00000001", "rename", "releases.parquet"]
 
 
-def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
+def test_full_disk_is_one_line_error_and_loses_nothing(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 1)
     whole = table(made)
     assert made.resume(positions[0]) == CHAINS[1]
@@ -169,7 +169,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "data.parquet", "part-1.parquet", "part-00000001.parquet"])
-def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None:
+def test_foreign_folder_is_refused_and_unchanged(tmp_path: Path, name: str) -> None:
     made = sink(tmp_path)
     made.folder.mkdir()
     pl.DataFrame({"x": [1]}).write_parquet(made.folder / name)
@@ -179,7 +179,7 @@ def test_a_foreign_folder_is_refused_and_kept(tmp_path: Path, name: str) -> None
     assert names(made) == [name]
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_file_in_place_of_folder_is_refused(tmp_path: Path) -> None:
     made = sink(tmp_path)
     made.folder.write_bytes(b"PAR1")
     with pytest.raises(SinkError, match="sink must be a new folder"):
@@ -197,7 +197,7 @@ def test_a_folder_that_lost_a_committed_part_is_refused(tmp_path: Path) -> None:
     made.close()
 
 
-def test_what_others_put_beside_the_parts_stops_no_write_and_a_start_names_it(tmp_path: Path) -> None:
+def test_resume_refuses_foreign_file_among_parts_but_write_succeeds(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 1)
     made.resume(positions[0])
     for name in (".DS_Store", "Thumbs.db"):
@@ -211,11 +211,11 @@ def test_what_others_put_beside_the_parts_stops_no_write_and_a_start_names_it(tm
 
 
 class Killed(BaseException):
-    """As by a signal."""
+    """A simulated kill signal."""
 
 
 def killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process dies before it removes so many files."""
+    """Kill the process after it has removed `number` files."""
     left, unlink = iter(range(number)), Path.unlink
 
     def dying(self: Path) -> None:
@@ -227,7 +227,7 @@ def killed_at(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("number", range(4))
-def test_a_crash_among_the_removals_leaves_the_newest_trace_and_no_gap(
+def test_crash_among_removals_leaves_newest_trace_and_no_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     made, positions = written(tmp_path, 4)
@@ -244,7 +244,7 @@ def test_a_crash_among_the_removals_leaves_the_newest_trace_and_no_gap(
     assert names(made) == ["part-00000001.parquet"]
 
 
-def test_a_twin_that_removes_the_newest_first_leaves_another_trace(
+def test_twin_that_removes_newest_part_first_loses_newest_trace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made, _ = written(tmp_path, 4)
@@ -258,7 +258,7 @@ def test_a_twin_that_removes_the_newest_first_leaves_another_trace(
     made.close()
 
 
-def test_paths_with_signs_of_patterns_and_quotes_are_paths(tmp_path: Path) -> None:
+def test_path_with_glob_characters_and_quotes_is_literal(tmp_path: Path) -> None:
     folder = tmp_path / "it's [a] *{folder}? 100%"
     made = open_sink(SinkSettings("releases.parquet", "parquet"), folder)
     assert made.resume(None) is None
@@ -268,7 +268,7 @@ def test_paths_with_signs_of_patterns_and_quotes_are_paths(tmp_path: Path) -> No
     assert [path.name for path in (folder / "releases.parquet").iterdir()] == ["part-00000001.parquet"]
 
 
-def test_a_write_of_nothing_makes_no_part(tmp_path: Path) -> None:
+def test_empty_write_creates_no_part(tmp_path: Path) -> None:
     made, positions = written(tmp_path, 1)
     assert made.resume(positions[0])
     assert json.loads(made.write([], 9, "cd"))["length"] == 1

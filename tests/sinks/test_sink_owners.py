@@ -1,4 +1,4 @@
-"""A sink has one owner for ever, and one run at a time: others are refused and change nothing."""
+"""A sink has one permanent owner and one run at a time: others are refused and change nothing."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,7 +28,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def written(kind: Made, folder: Path, owner: str, count: int = 2) -> bytes:
-    """The position of a sink that was written to, and closed."""
+    """Write to a sink, close it, and return its last position."""
     made = kind(folder, owner)
     assert made.resume(None) is None
     positions = [made.write(*write) for write in writes(count)]
@@ -36,7 +36,7 @@ def written(kind: Made, folder: Path, owner: str, count: int = 2) -> bytes:
     return bytes(positions[-1])
 
 
-def test_a_stamp_tells_number_and_beginnings_of_chain_and_owner() -> None:
+def test_stamp_has_number_and_prefixes_of_chain_and_owner() -> None:
     chain = "9f86d081884c7d65" + "0" * 48
     assert str(Stamp(17, chain, OURS)) == f"17:9f86d081884c7d65:{OURS[:8]}"
     assert Stamp.parse(str(Stamp(17, chain, OURS))) == Stamp(17, chain[:16], OURS[:8])
@@ -50,7 +50,7 @@ def test_a_stamp_tells_number_and_beginnings_of_chain_and_owner() -> None:
 
 @every_kind
 def test_a_line_spends_at_most_forty_bytes_on_its_stamp(kind: Made, tmp_path: Path) -> None:
-    """Ticks of 8 digits among them; whole chains and owners took 106."""
+    """Commit numbers of 8 digits are included; whole chains and owners would need 106 bytes."""
     assert len(str(Stamp(10_000_000, "f" * 64, OURS))) <= 40
     made = kind(tmp_path, OURS)
     position = made.write([released(ROLLED, 1)], 10_000_000, "f" * 64)
@@ -63,7 +63,7 @@ def test_a_line_spends_at_most_forty_bytes_on_its_stamp(kind: Made, tmp_path: Pa
 
 
 @every_kind
-def test_a_sink_of_another_store_is_refused_with_what_to_do_and_kept(kind: Made, tmp_path: Path) -> None:
+def test_sink_of_another_store_is_refused_and_unchanged(kind: Made, tmp_path: Path) -> None:
     position = written(kind, tmp_path, THEIRS)
     before = content(tmp_path)
     for told in (None, position):
@@ -73,7 +73,7 @@ def test_a_sink_of_another_store_is_refused_with_what_to_do_and_kept(kind: Made,
 
 
 @every_kind
-def test_a_sink_that_was_written_before_stamps_had_owners_goes_on(kind: Made, tmp_path: Path) -> None:
+def test_sink_with_stamps_without_owner_continues(kind: Made, tmp_path: Path) -> None:
     position = written(kind, tmp_path, "")
     made = kind(tmp_path, OURS)
     assert made.resume(position) == (2, f"{2:016x}")
@@ -85,7 +85,7 @@ def test_a_sink_that_was_written_before_stamps_had_owners_goes_on(kind: Made, tm
 
 
 @every_kind
-def test_a_twin_whose_stamps_tell_no_owner_cuts_what_another_store_wrote(kind: Made, tmp_path: Path) -> None:
+def test_twin_without_owner_stamps_truncates_sink_of_another_store(kind: Made, tmp_path: Path) -> None:
     written(kind, tmp_path, "")
     before = content(tmp_path)
     made = kind(tmp_path, "")
@@ -96,7 +96,7 @@ def test_a_twin_whose_stamps_tell_no_owner_cuts_what_another_store_wrote(kind: M
 
 
 @every_kind
-def test_a_sink_that_is_open_is_not_opened_again_until_it_is_closed(kind: Made, tmp_path: Path) -> None:
+def test_open_sink_refuses_second_run_until_closed(kind: Made, tmp_path: Path) -> None:
     first, second = kind(tmp_path, OURS), kind(tmp_path, OURS)
     assert first.resume(None) is None
     for use in (lambda: second.resume(None), lambda: second.write(*writes(1)[0])):
@@ -109,7 +109,7 @@ def test_a_sink_that_is_open_is_not_opened_again_until_it_is_closed(kind: Made, 
 
 
 @every_kind
-def test_a_start_that_is_refused_leaves_nothing_and_what_was_there_stays(kind: Made, tmp_path: Path) -> None:
+def test_resume_without_write_creates_and_removes_nothing(kind: Made, tmp_path: Path) -> None:
     made = kind(tmp_path, OURS)
     assert made.resume(None) is None
     made.close()
@@ -121,8 +121,8 @@ def test_a_start_that_is_refused_leaves_nothing_and_what_was_there_stays(kind: M
 
 
 @every_kind
-def test_what_stands_at_the_position_is_known_or_else_the_sink_is_astray(kind: Made, tmp_path: Path) -> None:
-    """Two histories share the first write; the position is of one, and the sink of the other."""
+def test_sink_with_unknown_trace_at_position_is_diverged(kind: Made, tmp_path: Path) -> None:
+    """The position belongs to one history and the sink to another; both share the first write."""
     position = written(kind, tmp_path, OURS, 3)
     made = kind(tmp_path, OURS)
     made.resume(position)
@@ -134,7 +134,7 @@ def test_what_stands_at_the_position_is_known_or_else_the_sink_is_astray(kind: M
 
 
 @every_kind
-def test_a_write_of_nothing_leaves_a_sink_where_it_stands(kind: Made, tmp_path: Path) -> None:
+def test_empty_write_leaves_sink_position_unchanged(kind: Made, tmp_path: Path) -> None:
     made = kind(tmp_path, OURS)
     made.resume(written(kind, tmp_path, OURS, 1))
     made.resume(made.write([], 9, "cd"))
@@ -143,7 +143,7 @@ def test_a_write_of_nothing_leaves_a_sink_where_it_stands(kind: Made, tmp_path: 
 
 
 @every_kind
-def test_a_start_that_is_refused_leaves_a_link_to_nothing_as_it_was(kind: Made, tmp_path: Path) -> None:
+def test_dangling_symlink_survives_resume_and_first_write(kind: Made, tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "target")
     name = {id(made): name for name, made in KINDS.items()}[id(kind)]
     format_ = "csv" if name == "wide" else name
@@ -159,10 +159,8 @@ def test_a_start_that_is_refused_leaves_a_link_to_nothing_as_it_was(kind: Made, 
 
 
 @every_kind
-def test_a_file_that_lost_its_name_is_not_what_was_locked(
-    kind: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Between opening and locking its holder removed it: another is made, and that one is held."""
+def test_sink_renamed_before_lock_is_created_again(kind: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file is renamed between open and lock; the sink creates and locks another one."""
     from streamgauge import files as held
 
     lock, lost = held.fcntl.flock, []
@@ -183,10 +181,10 @@ def test_a_file_that_lost_its_name_is_not_what_was_locked(
     made.close()
 
 
-def test_a_child_of_a_fork_has_no_part_in_a_sink(tmp_path: Path) -> None:
+def test_forked_child_cannot_write_to_sink(tmp_path: Path) -> None:
     made = KINDS["jsonl"](tmp_path, OURS)
     made.resume(None)
-    made._location._file_lock.renew()  # what happens in a child
+    made._location._file_lock.renew()  # as in a forked child
     with pytest.raises(SinkAccessError, match="opened before a fork"):
         made.write(*writes(1)[0])
     made.close()

@@ -1,4 +1,4 @@
-"""Laws of standard output: whole lines, each as in a file, and a clean end when nobody reads on."""
+"""Laws of standard output: the same whole lines as in a file, and a clean end if its reader closes it."""
 
 import io
 import json
@@ -13,7 +13,7 @@ from streamgauge.sinks import CsvLines, JsonLines, LineFile, SinkAccessError, St
 from tests.support.examples import writes
 
 
-def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
+def test_printed_lines_equal_lines_of_file(tmp_path: Path) -> None:
     for form in (JsonLines(), CsvLines()):
         out, file = io.BytesIO(), LineFile("releases", tmp_path / type(form).__name__, form)
         printed = StandardOutput(form, out=out)
@@ -26,30 +26,30 @@ def test_lines_are_those_of_a_file(tmp_path: Path) -> None:
         assert printed.resume(position) is None
 
 
-def test_what_is_printed_goes_to_standard_output_as_it_is_then(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_sink_writes_to_current_standard_output(capfdbinary: pytest.CaptureFixture[bytes]) -> None:
     sink = open_sink(SinkSettings("-", "jsonl"), Path())
     sink.write(*writes()[0])
     assert json.loads(capfdbinary.readouterr().out.splitlines()[0])["tick"] == 1
     assert sink.name == "-"
 
 
-def test_a_notebook_is_printed_to_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sink_writes_to_text_only_standard_output_of_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     StandardOutput(JsonLines()).write(*writes()[0])
     assert json.loads(out.getvalue().split("\n")[0])["tick"] == 1
 
 
-def test_a_reader_that_goes_is_a_typed_error_and_the_end_is_silent() -> None:
+def test_closed_standard_output_is_typed_error_and_closes_silently() -> None:
     reading, writing = os.pipe()
     out = os.fdopen(writing, "wb")
     os.close(reading)
     with pytest.raises(SinkAccessError, match="standard output must stay open, got a reader that closed it"):
         StandardOutput(JsonLines(), out=out).write(*writes()[0])
-    out.close()  # flushes what is left: to nowhere
+    out.close()  # flushes the rest to nowhere, without an error
 
 
-def test_a_full_disk_behind_it_is_one_line() -> None:
+def test_full_disk_behind_standard_output_is_one_line_error() -> None:
     with open("/dev/full", "wb", buffering=0) as out, pytest.raises(SinkAccessError) as failure:
         StandardOutput(JsonLines(), out=out).write(*writes()[0])  # type: ignore[arg-type]  # raw, so that it closes
     assert str(failure.value) == "sink standard output could not be used: No space left on device"

@@ -53,7 +53,7 @@ def test_hostile_labels_are_read_back_and_differ() -> None:
     assert cells[-3:] == ["7", "0.5", "true"]
 
 
-def test_a_json_cell_is_never_the_cell_of_another_text() -> None:
+def test_labels_that_look_like_json_have_distinct_cells() -> None:
     labels = ("a\nb", '"a\\nb"', "a\\nb", "", '""')
     shape = ReleaseSchema("fever", ("count",), tuple(Group(1, (("ward", each),)) for each in labels))
     form = WideCsv([shape])
@@ -62,7 +62,7 @@ def test_a_json_cell_is_never_the_cell_of_another_text() -> None:
     assert tuple(map(parse_label, cells)) == labels
 
 
-def test_a_rolled_up_release_has_levels_and_empty_keys_above() -> None:
+def test_rollup_release_has_levels_and_empty_cells_for_missing_keys() -> None:
     form = WideCsv([ROLLED])
     records = read(form.header + form.format_lines(released(ROLLED, 1)))
     assert [(record["level"], record["ward"]) for record in records] == [("1", "a"), ("0", "")]
@@ -74,14 +74,14 @@ def test_a_group_column_may_be_called_level_without_a_rollup() -> None:
     assert [record["level"] for record in records] == ["low", "high"]
 
 
-def test_an_empty_text_differs_from_a_key_above_its_level() -> None:
+def test_empty_label_differs_from_missing_key_of_rollup() -> None:
     shape = ReleaseSchema("rolled", ("count",), (Group(1, (("ward", ""),)), Group(0, ())))
     lines = WideCsv([shape]).format_lines(released(shape, 1)).decode().splitlines()
     assert lines[0].split(",")[5] == '""'
     assert lines[1].split(",")[5] == ""
 
 
-def test_some_places_of_a_rolled_up_release_keep_the_columns_of_all() -> None:
+def test_part_of_rollup_release_has_columns_of_whole_release() -> None:
     form, item = WideCsv([ROLLED]), released(ROLLED, 1)
     top = replace(ROLLED, groups=ROLLED.groups[1:])
     arrays = {name: getattr(item, name)[:, 1:] for name in ("value", "stddev", "low", "high", "reliable")}
@@ -89,7 +89,7 @@ def test_some_places_of_a_rolled_up_release_keep_the_columns_of_all() -> None:
     assert form.format_lines(some) == b"".join(form.format_lines(item).splitlines(keepends=True)[1:])
 
 
-def test_several_releases_share_a_header_and_leave_others_empty() -> None:
+def test_releases_share_header_and_leave_other_columns_empty() -> None:
     by_age = ReleaseSchema("ages", ("mean",), tuple(Group(1, (("age", age),)) for age in (7, 8)))
     form = WideCsv([ROLLED, by_age])
     records = read(form.header + form.format_lines(released(ROLLED, 1)) + form.format_lines(released(by_age, 1)))
@@ -111,7 +111,7 @@ def test_discovered_groups_have_the_lines_of_their_tick() -> None:
     assert form.format_lines(TickRelease(shape, 1, 0, 1, none, none, none, none, none)) == b""
 
 
-def test_the_number_of_lines_is_the_shapes_alone() -> None:
+def test_number_of_lines_depends_on_schema_only() -> None:
     form, item = WideCsv([WARDS], has_stamp=True), released(WARDS, 1)
     unknown = {name: np.full(item.value.shape, np.nan) for name in ("value", "stddev", "low", "high")}
     nothing = replace(item, **unknown, reliable=np.zeros(item.value.shape, bool))
@@ -122,7 +122,7 @@ def test_the_number_of_lines_is_the_shapes_alone() -> None:
     assert fields == {len(form.columns)}
 
 
-def test_infinite_bounds_and_unknown_values_are_told_apart() -> None:
+def test_infinite_bounds_and_unknown_values_have_distinct_cells() -> None:
     shape = ReleaseSchema("extremes", ("max",), (Group(0, ()),))
     one = np.ones((1, 1))
     item = TickRelease(shape, 1, 0, 1, one * np.nan, one * np.nan, one * -np.inf, one * np.inf, one > 1)
@@ -153,7 +153,7 @@ def test_a_group_column_called_like_another_column_is_refused(name: str) -> None
         ReleaseSchema("fever", ("count",), (Group(1, ((name, "a"),)),))
 
 
-def test_a_release_with_columns_beside_the_header_is_refused() -> None:
+def test_release_with_column_missing_in_header_is_refused() -> None:
     with pytest.raises(ValueError, match="columns of fever, by ward must be in the header, got 'mean"):
         WideCsv([ROLLED]).format_lines(released(WARDS, 1))
 
@@ -167,7 +167,7 @@ def test_the_stamp_is_the_last_column_and_read_back() -> None:
     assert form.parse_stamp(b'"' + lines[0]) is None
 
 
-def test_other_readers_read_it_as_it_was_meant(tmp_path: Any) -> None:
+def test_duckdb_reads_columns_and_labels_of_wide_csv(tmp_path: Any) -> None:
     form, path = WideCsv([WARDS]), tmp_path / "wide.csv"
     path.write_bytes(form.header + form.format_lines(released(WARDS, 1)))
     found = duckdb.connect().sql(f"SELECT * FROM read_csv('{path}')")

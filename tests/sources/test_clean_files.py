@@ -36,7 +36,7 @@ def small():
 
 
 @given(st.one_of(st.lists(st.sampled_from(pieces), max_size=30) for pieces in (MOSTLY_CLEAN, ODD)))
-def test_a_file_is_clean_if_and_only_if_splitting_it_changes_nothing(path, parts):
+def test_file_is_clean_exactly_if_splitting_changes_nothing(path, parts):
     path.write_bytes(b"".join(parts))
     one, other = small()
     with one, other:
@@ -45,7 +45,7 @@ def test_a_file_is_clean_if_and_only_if_splitting_it_changes_nothing(path, parts
 
 @pytest.mark.parametrize("last", [b"", b"\n"])
 @pytest.mark.parametrize("length", [MAX_RECORD_BYTES, MAX_RECORD_BYTES + 1])
-def test_the_longest_record_is_clean_and_a_longer_one_is_not(path, length, last):
+def test_longest_record_is_clean_and_a_longer_one_is_not(path, length, last):
     path.write_bytes(b"a\n" * 3_000_000 + b"x" * length + last)
     assert is_clean(path) == (length == MAX_RECORD_BYTES)
 
@@ -66,7 +66,7 @@ def test_a_letter_across_two_pieces_is_clean(path):
     assert is_clean(path)
 
 
-def test_a_file_with_a_byte_order_mark_at_the_beginning_of_a_line_is_not_clean(path):
+def test_byte_order_mark_at_a_line_start_is_unclean(path):
     for before in (b"", b"a\n", b"a\nb\n"):
         path.write_bytes(before + BYTE_ORDER_MARK + b"a")
         assert not is_clean(path)
@@ -74,6 +74,6 @@ def test_a_file_with_a_byte_order_mark_at_the_beginning_of_a_line_is_not_clean(p
     assert is_clean(path)
 
 
-def test_a_file_that_cannot_be_read_is_refused_in_one_line(path):
+def test_unreadable_file_is_refused_in_one_line(path):
     with pytest.raises(SourceError, match=r"source must be readable, got .*gone: No such file"):
         is_clean(path.with_name("gone"))

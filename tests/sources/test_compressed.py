@@ -41,7 +41,7 @@ def test_zeros_after_a_gzip_member_are_padding():
 
 
 @every_kind
-def test_what_ends_early_is_read_as_far_as_it_goes(kind, tmp_path):
+def test_truncated_file_is_read_up_to_its_end(kind, tmp_path):
     path = tmp_path / "it"
     path.write_bytes(PACK[kind](LINES)[:-1000])
     blocks = list(WholeFile(path, has_header=False, compression=kind).blocks())
@@ -55,7 +55,7 @@ def test_what_ends_early_is_read_as_far_as_it_goes(kind, tmp_path):
 
 
 @every_kind
-def test_every_place_where_data_may_end_early_gives_whole_lines_and_a_rule(kind):
+def test_truncation_anywhere_yields_a_prefix_and_a_rule(kind):
     raw = PACK[kind](LINES[:200])
     for end in range(1, len(raw)):
         read, fault = unpack(kind, raw[:end], 50)
@@ -64,7 +64,7 @@ def test_every_place_where_data_may_end_early_gives_whole_lines_and_a_rule(kind)
 
 
 @every_kind
-def test_damage_is_told_and_harms_nothing_before_it(kind, tmp_path):
+def test_damage_is_reported_and_earlier_data_is_read(kind, tmp_path):
     path = tmp_path / "it"
     raw = PACK[kind](LINES) + b"this is neither" + PACK[kind](LINES)
     path.write_bytes(raw)
@@ -83,7 +83,7 @@ def test_no_flipped_byte_raises(kind):
 
 
 @every_kind
-def test_plain_text_that_is_said_to_be_compressed_is_damaged(kind, tmp_path):
+def test_plain_text_declared_as_compressed_is_damaged(kind, tmp_path):
     path = tmp_path / "it"
     path.write_bytes(LINES)
     blocks = list(WholeFile(path, has_header=False, compression=kind).blocks())
@@ -92,7 +92,7 @@ def test_plain_text_that_is_said_to_be_compressed_is_damaged(kind, tmp_path):
 
 
 @every_kind
-def test_a_bomb_takes_bounded_memory(kind, tmp_path):
+def test_decompression_bomb_uses_bounded_memory(kind, tmp_path):
     path = tmp_path / "bomb"
     path.write_bytes(PACK[kind](b"a\n") + PACK[kind](bytes(2**24)) * 12 + PACK[kind](b"\nb\n"))
     tracemalloc.start()
@@ -123,7 +123,7 @@ def test_without_a_package_for_zstd_the_error_names_it(monkeypatch):
 
 
 class StandIn:
-    """What Python 3.14 has for zstd, as its manual says, made from the package."""
+    """The zstd decompressor of Python 3.14, imitated with the package."""
 
     max_lengths: ClassVar[list[int]] = []  # of all calls: empty if the package is used instead
 

@@ -58,14 +58,14 @@ def test_a_csv_file_without_records_has_no_blocks(tmp_path, raw):
     assert list(part.blocks()) == []
 
 
-def test_a_bad_header_is_refused_by_the_name_of_its_file(tmp_path):
+def test_bad_header_is_refused_with_the_name_of_its_file(tmp_path):
     path = tmp_path / "visits.csv"
     path.write_bytes(b'"a,b\n1,2\n')
     with pytest.raises(SourceError, match=r"the header of .*visits\.csv must close each quote"):
-        opened(path, format="csv").ranges  # noqa: B018 - asks
+        opened(path, format="csv").ranges  # noqa: B018 - access reads the file
 
 
-def test_a_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
+def test_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
     (tmp_path / "b.csv.gz").write_bytes(gzip.compress(b"b,a\n2,1\n"))
     (tmp_path / "a.csv").write_bytes(b"a,b\n1,2\n")
     (tmp_path / "c.csv.zst").write_bytes(zstandard.ZstdCompressor().compress(b"a\n3\n"))
@@ -79,7 +79,7 @@ def test_a_folder_is_its_files_sorted_by_name_in_any_compression(tmp_path):
     assert [text(part.blocks()) for part in files] == [b"1,2\n", b"2,1\n", b"3\n"]
 
 
-def test_compression_may_be_declared_where_the_name_does_not_tell(tmp_path):
+def test_compression_may_be_declared_if_name_has_no_suffix(tmp_path):
     path = tmp_path / "visits"
     path.write_bytes(gzip.compress(b"a\n"))
     (part,) = opened(path, compression="gzip").ranges
@@ -96,16 +96,16 @@ def test_parquet_is_left_to_the_engine(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["a*.jsonl", "a?.jsonl", "a[1].jsonl"])
-def test_a_path_that_an_engine_would_take_for_many_is_not_given_to_it(tmp_path, name):
+def test_path_with_glob_characters_is_not_given_to_engine(tmp_path, name):
     (tmp_path / name).write_bytes(b"a\n")
     (part,) = opened(tmp_path / name).ranges
     assert not part.is_clean
     assert text(part.blocks()) == b"a\n"
     with pytest.raises(SourceError, match="the path of a Parquet file must be without"):
-        opened(tmp_path / name, format="parquet").ranges  # noqa: B018 - asks
+        opened(tmp_path / name, format="parquet").ranges  # noqa: B018 - access reads the file
 
 
-def test_a_line_of_200_mb_in_a_file_takes_bounded_memory(tmp_path):
+def test_line_of_200_mb_in_a_file_takes_bounded_memory(tmp_path):
     path = tmp_path / "visits.jsonl"
     with path.open("wb") as file:
         file.write(b"a\n")
@@ -142,7 +142,7 @@ def test_the_fingerprint_changes_with_any_file(tmp_path, change):
     assert open_batch_source(stream("."), tmp_path).fingerprint() != before
 
 
-def test_asking_for_the_fingerprint_does_not_read_the_file_through(tmp_path, monkeypatch):
+def test_fingerprint_does_not_read_the_whole_file(tmp_path, monkeypatch):
     path = tmp_path / "visits.jsonl"
     path.write_bytes(b"a\n")
     monkeypatch.setattr("streamgauge.sources.file.is_clean", lambda path: pytest.fail("was read"))
@@ -157,7 +157,7 @@ def test_asking_for_the_fingerprint_does_not_read_the_file_through(tmp_path, mon
         (os.mkfifo, "source must be a file or a folder, got .*: neither; a pipe may be given as '-'"),
     ],
 )
-def test_what_is_no_source_is_refused_in_one_line(tmp_path, make, rule):
+def test_invalid_source_is_refused_in_one_line(tmp_path, make, rule):
     path = tmp_path / "visits.jsonl"
     make(path)
     with pytest.raises(SourceError, match=rule) as refused:
@@ -166,7 +166,7 @@ def test_what_is_no_source_is_refused_in_one_line(tmp_path, make, rule):
 
 
 @pytest.mark.parametrize("format", ["jsonl", "csv", "parquet"])
-def test_a_file_that_may_not_be_read_is_refused_in_one_line(tmp_path, format):
+def test_unreadable_file_is_refused_in_one_line(tmp_path, format):
     path = tmp_path / "visits"
     path.write_bytes(b"a\n")
     source = opened(path, format=format)
@@ -179,7 +179,7 @@ def test_a_file_that_may_not_be_read_is_refused_in_one_line(tmp_path, format):
         source.fingerprint()
 
 
-def test_standard_input_is_no_source_that_can_be_read_again(tmp_path):
+def test_standard_input_is_refused_as_batch_source(tmp_path):
     with pytest.raises(SourceError, match='must be one that is complete for mode = "batch", got -'):
         open_batch_source(stream("-"), tmp_path)
 

@@ -35,7 +35,7 @@ def append(path, data):
 
 
 def rotate(path):
-    """As logrotate does: the highest number is the oldest."""
+    """Rotate as logrotate does: the highest number is the oldest."""
     numbers = sorted((int(old.suffix[1:]) for old in path.parent.glob(path.name + ".*")), reverse=True)
     for number in numbers:
         path.with_name(f"{path.name}.{number}").rename(path.with_name(f"{path.name}.{number + 1}"))
@@ -64,7 +64,7 @@ def test_a_line_is_read_when_it_is_whole(path):
     live.close()
 
 
-def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path):
+def test_source_is_at_end_after_all_present_data_is_read(path):
     append(path, b"123\n" * 5 + b"4")
     live = follow_in_small_blocks(path)
     assert not live.at_end
@@ -73,13 +73,13 @@ def test_it_is_caught_up_when_all_was_read_that_was_there_at_the_call(path):
     assert live.read().data == b"123\n"
     assert live.at_end
     append(path, b"\n")
-    assert live.at_end  # nothing was asked since
+    assert live.at_end  # no read since then
     assert live.read().data == b"4\n"
     live.close()
 
 
-def test_a_block_that_leads_up_to_the_end_is_caught_up_at_once(path):
-    """Else a busy file would never be caught up with."""
+def test_block_up_to_the_end_leaves_source_at_end(path):
+    """Otherwise a busy file would never be at its end."""
     append(path, b"a")
     live = follow(path)
     for _ in range(3):
@@ -89,7 +89,7 @@ def test_a_block_that_leads_up_to_the_end_is_caught_up_at_once(path):
     live.close()
 
 
-def test_a_renamed_file_is_read_to_its_end_and_then_the_new_one(path):
+def test_renamed_file_is_read_to_its_end_before_new_one(path):
     append(path, b"a\nb")
     live = follow(path)
     assert text(drained(live)) == b"a\n"
@@ -104,7 +104,7 @@ def test_a_renamed_file_is_read_to_its_end_and_then_the_new_one(path):
     live.close()
 
 
-def test_while_the_next_file_waits_it_is_not_caught_up(path):
+def test_source_is_not_at_end_while_next_file_waits(path):
     path.touch()
     live = follow(path)
     drained(live)
@@ -119,7 +119,7 @@ def test_while_the_next_file_waits_it_is_not_caught_up(path):
 
 
 @pytest.mark.parametrize("down", [False, True])
-def test_files_that_were_rotated_between_two_reads_are_all_read_in_their_order(path, down):
+def test_files_rotated_between_reads_are_read_in_order(path, down):
     append(path.with_name("visits.jsonl.1"), b"before our time\n")
     append(path, b"a\n")
     live = follow(path)
@@ -133,7 +133,7 @@ def test_files_that_were_rotated_between_two_reads_are_all_read_in_their_order(p
     live.close()
 
 
-def test_rotated_names_may_be_dates_and_other_names_beside_it_are_not_read(path):
+def test_rotated_names_may_be_dates_and_others_are_ignored(path):
     append(path, b"a\n")
     live = follow(path)
     drained(live)
@@ -148,7 +148,7 @@ def test_rotated_names_may_be_dates_and_other_names_beside_it_are_not_read(path)
     live.close()
 
 
-def test_a_file_that_was_removed_is_read_to_its_end_and_then_the_new_one(path):
+def test_removed_file_is_read_to_its_end_before_new_one(path):
     append(path.with_name("visits.jsonl.1"), b"before our time\n")
     os.utime(path.with_name("visits.jsonl.1"), ns=(0, 10**18))
     append(path, b"a\n")
@@ -163,7 +163,7 @@ def test_a_file_that_was_removed_is_read_to_its_end_and_then_the_new_one(path):
 
 
 @given(st.data())
-def test_each_line_is_read_once_whatever_happens_in_between(tmp_path_factory, data):
+def test_each_line_is_read_once_in_random_histories(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("followed") / "visits.jsonl"
     path.touch()
     live, read, written, number = follow(path), [], [], 0
@@ -176,7 +176,7 @@ def test_each_line_is_read_once_whatever_happens_in_between(tmp_path_factory, da
             append(path, written[-1])
         elif act == "rotate":
             if written and not written[-1].endswith(b"\n"):
-                written.append(b"\n")  # where a file ends, its last line does
+                written.append(b"\n")  # the end of a file ends its last line
             rotate(path)
             path.touch()
         elif act == "restart":
@@ -192,7 +192,7 @@ def test_each_line_is_read_once_whatever_happens_in_between(tmp_path_factory, da
 
 @pytest.mark.parametrize("then", [b"", b"a\n", b"other\n" * 100])
 @pytest.mark.parametrize("down", [False, True])
-def test_a_truncated_file_is_refused_even_if_it_has_grown_again(path, then, down):
+def test_truncated_file_is_refused_even_if_it_has_grown_again(path, then, down):
     append(path, SECRET * 5)
     live = follow(path)
     drained(live)
@@ -221,14 +221,14 @@ def test_a_file_that_is_gone_after_a_restart_is_refused(path):
     live.close()
 
 
-def test_a_position_before_there_was_a_file_can_be_gone_on_with(path):
+def test_position_without_a_file_can_be_resumed(path):
     live = restarted(follow(path), path)
     append(path, b"a\n")
     assert text(drained(live)) == b"a\n"
     live.close()
 
 
-def test_a_position_is_where_the_blocks_end_that_were_handed_out(path):
+def test_position_is_the_end_of_the_returned_blocks(path):
     append(path, b"123\n" * 20)
     live, blocks = follow_in_small_blocks(path), []
     for _ in range(10):
@@ -239,8 +239,8 @@ def test_a_position_is_where_the_blocks_end_that_were_handed_out(path):
     live.close()
 
 
-def test_a_position_that_forgets_what_was_not_handed_out_is_caught(path, monkeypatch):
-    """The twin: it tells how far was read, not how far was handed out."""
+def test_twin_with_position_of_unreturned_bytes_loses_lines(path, monkeypatch):
+    """The twin stores the end of the bytes read, not that of the blocks returned."""
     monkeypatch.setattr(growing.GrowingFile, "offset", property(lambda self: self._read_bytes))
     append(path, b"a\nb")
     live = follow(path)
@@ -260,7 +260,7 @@ def test_a_position_holds_no_text(path):
     live.close()
 
 
-def test_a_line_too_long_is_dropped_when_it_ends_and_counted_from_its_beginning_after_a_restart(path):
+def test_too_long_line_is_dropped_whole_after_a_restart(path):
     append(path, b"a\n" + b"x" * 2**21)
     live = follow(path)
     assert text(drained(live)) == b"a\n"
@@ -302,7 +302,7 @@ def test_each_csv_file_has_its_header(tmp_path):
         ("-", {"format": "parquet"}, "a live source of Parquet must be a folder, got -"),
     ],
 )
-def test_what_cannot_be_followed_is_refused(tmp_path, name, settings, rule):
+def test_source_that_cannot_be_followed_is_refused(tmp_path, name, settings, rule):
     with pytest.raises(SourceError, match=rule):
         open_streaming_source(stream(name, mode="streaming", **settings), tmp_path)
 
@@ -313,7 +313,7 @@ def test_a_pipe_is_not_followed(path):
         follow(path).read()
 
 
-def test_a_file_that_may_not_be_read_is_refused_in_one_line(path):
+def test_unreadable_file_is_refused_in_one_line(path):
     append(path, b"a\n")
     live = follow(path)
     with (
@@ -323,6 +323,6 @@ def test_a_file_that_may_not_be_read_is_refused_in_one_line(path):
         live.read()
 
 
-def test_a_live_source_is_chosen_by_what_lies_there(path):
+def test_kind_of_live_source_follows_from_its_path(path):
     assert isinstance(follow(path), FollowedFile)
     assert isinstance(open_streaming_source(stream("-", mode="streaming"), path.parent), StandardInput)

@@ -1,4 +1,4 @@
-"""Batches that are sent: taken once, read whole, acknowledged after a commit and not before."""
+"""Posted batches: accepted once, read whole, and acknowledged only after a commit."""
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,7 +32,7 @@ def an_inbox(most: int = 10**6, clock: Clock | None = None) -> Inbox:
 
 
 def everything(inbox: Inbox) -> bytes:
-    """What one round of reading brings."""
+    """Return the data of one round of reads."""
     found = b""
     while True:
         block = inbox.read()
@@ -41,7 +41,7 @@ def everything(inbox: Inbox) -> bytes:
             return found
 
 
-def test_a_batch_is_acknowledged_by_a_commit_and_not_before():
+def test_batch_is_acknowledged_only_after_a_commit():
     inbox = an_inbox()
     ticket = inbox.put("a", b'{"x": 1}\n')
     assert (inbox.find_status("a"), inbox.find_status("b")) == ("waiting", "unknown")
@@ -53,8 +53,8 @@ def test_a_batch_is_acknowledged_by_a_commit_and_not_before():
     assert (ticket.done.result(0), ticket.is_duplicate, inbox.find_status("a")) == (None, False, "committed")
 
 
-def test_who_sends_a_batch_again_is_told_how_many_records_were_taken_the_first_time():
-    """While it waits, once it was read, once it is committed, and by a later run."""
+def test_repeated_batch_has_the_first_number_of_records():
+    """The number is the same while the batch waits, after a read, after a commit, and in a later run."""
     inbox, later = an_inbox(), an_inbox()
 
     def told(of, key="a"):
@@ -69,7 +69,7 @@ def test_who_sends_a_batch_again_is_told_how_many_records_were_taken_the_first_t
     assert (told(later, "b"), everything(later)) == (3, b"1\n2\n3\n")
 
 
-def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
+def test_repeated_batch_is_read_once_and_acknowledged_to_all():
     inbox = an_inbox()
     first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")
     assert everything(inbox) == b"1\n"
@@ -83,8 +83,8 @@ def test_a_batch_that_is_sent_again_is_read_once_and_each_sender_is_told():
 
 
 @pytest.mark.parametrize("tells", [False, True])
-def test_where_nobody_may_know_what_was_sent_before_waits_for_a_commit_of_its_own(tells):
-    """The broken twin reads nothing instead, and answers at once."""
+def test_substitute_of_repeated_batch_waits_for_its_own_commit(tells):
+    """The broken twin has no substitute and acknowledges the batch at once."""
     inbox, instead = an_inbox(), None if tells else b"0\n"
     first = inbox.put("a", b"1\n", substitute=instead)
     assert everything(inbox) == b"1\n"
@@ -99,7 +99,7 @@ def test_where_nobody_may_know_what_was_sent_before_waits_for_a_commit_of_its_ow
     assert [again.is_duplicate, new.is_duplicate] == [True, False]
 
 
-def test_where_nobody_may_know_what_was_sent_before_needs_the_same_room_and_is_not_read_before_the_first():
+def test_substitute_needs_equal_capacity_and_follows_the_first_batch():
     inbox = an_inbox(most=5)
     inbox.put("a", b"1\n", substitute=b"0\n")
     inbox.put("a", b"1\n", substitute=b"0\n")
@@ -113,7 +113,7 @@ def test_where_nobody_may_know_what_was_sent_before_needs_the_same_room_and_is_n
         inbox.put("a", b"1\n", substitute=b"0\n")
 
 
-def test_a_batch_without_a_key_is_remembered_for_the_commit_that_has_it_and_no_longer():
+def test_batch_without_key_is_remembered_for_one_commit():
     inbox = an_inbox()
     tickets = [inbox.put(None, b"1\n") for _ in range(3)]
     assert everything(inbox) == b"1\n" * 3
@@ -128,7 +128,7 @@ def test_a_batch_without_a_key_is_remembered_for_the_commit_that_has_it_and_no_l
     assert module.parse_entries(inbox.position()) == {}
 
 
-def test_a_sender_who_left_does_not_keep_others_from_being_told():
+def test_sender_that_disconnects_does_not_block_others():
     inbox = an_inbox()
     first, again = inbox.put("a", b"1\n"), inbox.put("a", b"1\n")
     assert first.done.cancel()
@@ -158,7 +158,7 @@ def test_an_empty_batch_is_acknowledged_too():
     assert ticket.done.done()
 
 
-def test_records_that_are_none_are_noted_by_place_and_rule_and_not_without_end():
+def test_dropped_records_have_place_and_rule_up_to_limit():
     inbox = an_inbox()
     inbox.put("a", b"fine\nba\rd\n")
     inbox.put("b", b"\xff\nfine")
@@ -183,7 +183,7 @@ def test_small_batches_are_read_together_and_large_ones_whole():
     assert lengths == [100, 2 * BLOCK_BYTES, 2]
 
 
-def test_a_round_of_reading_ends_however_fast_batches_come():
+def test_round_of_reads_ends_while_batches_keep_arriving():
     """Otherwise a tick could never close."""
     inbox = an_inbox(most=10 * BLOCK_BYTES)
     inbox.put("0", b"x\n" * BLOCK_BYTES)
@@ -196,7 +196,7 @@ def test_a_round_of_reading_ends_however_fast_batches_come():
     assert everything(inbox) == b"x\n"
 
 
-def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken():
+def test_batch_above_capacity_is_refused_whole():
     inbox = an_inbox(most=10)
     inbox.put("a", b"12345678")
     with pytest.raises(InboxFullError, match="events that wait must be at most 10 bytes, got more"):
@@ -204,7 +204,7 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken():
     assert inbox.find_status("b") == "unknown"
     inbox.read()
     with pytest.raises(InboxFullError):
-        inbox.put("b", b"123")  # what is not committed is held for the next run
+        inbox.put("b", b"123")  # uncommitted batches stay for the next run
     inbox.commit()
     inbox.put("b", b"123")
     inbox.max_batches = 2
@@ -213,7 +213,7 @@ def test_what_does_not_fit_is_refused_and_nothing_of_it_is_taken():
     assert inbox.put("a", b"").is_duplicate
 
 
-def test_a_key_is_forgotten_when_its_ticks_are_closed_and_not_before():
+def test_key_is_forgotten_only_after_its_ticks_close():
     clock = Clock()
     inbox = an_inbox(clock=clock)
     for time in (100, 200):
@@ -228,7 +228,7 @@ def test_a_key_is_forgotten_when_its_ticks_are_closed_and_not_before():
     assert (inbox.find_status("at 100"), inbox.find_status("at 200")) == ("unknown", "committed")
 
 
-def test_keys_are_remembered_for_an_earliness_and_a_tick_and_where_late_events_count_a_day_longer():
+def test_keys_live_a_day_longer_if_late_events_count():
     sent = replace(stream("http", mode="streaming"), allowed_earliness=30, tick=50)
     file = PipelineFile(Path("v.toml"), sent, {}, (), (), {})
     assert build_inbox(file, Clock().now)._key_ttl == 80
@@ -236,7 +236,7 @@ def test_keys_are_remembered_for_an_earliness_and_a_tick_and_where_late_events_c
     assert build_inbox(carrying, Clock().now)._key_ttl == 80 + DAY
 
 
-def test_a_run_that_goes_on_from_a_commit_gets_again_what_was_read_after_it():
+def test_resumed_inbox_returns_batches_after_the_commit_again():
     inbox = an_inbox()
     committed = inbox.put("a", b"1\n")
     inbox.read()
@@ -253,15 +253,15 @@ def test_a_run_that_goes_on_from_a_commit_gets_again_what_was_read_after_it():
     assert waiting.done.done()
 
 
-def test_a_commit_whose_fate_was_unknown_is_not_read_again():
+def test_batch_of_unconfirmed_commit_is_not_read_again():
     inbox = an_inbox()
     ticket = inbox.put("a", b"1\n")
     inbox.read()
-    inbox.resume(inbox.position())  # the run died after the commit, and before it could say so
+    inbox.resume(inbox.position())  # the run died after the commit and before its confirmation
     assert (everything(inbox), ticket.done.done(), ticket.is_duplicate) == (b"", True, True)
 
 
-def test_what_was_sent_before_the_store_was_open_is_compared_with_the_keys_in_it():
+def test_batch_before_opening_is_compared_with_stored_keys():
     before, after = an_inbox(), an_inbox()
     before.put("a", b"1\n")
     before.read()
@@ -280,7 +280,7 @@ def test_a_position_has_no_key_that_was_not_read():
 
 
 @pytest.mark.parametrize("twin", [False, True])
-def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin):
+def test_position_hides_keys_and_their_number(twin):
     lengths = set()
     inbox = an_inbox()
     if twin:
@@ -293,7 +293,7 @@ def test_a_position_tells_nothing_of_how_many_keys_there_are_and_no_key(twin):
     assert (len(lengths) == 1) is not twin
 
 
-def test_what_is_closed_takes_nothing_and_tells_everybody():
+def test_closed_inbox_refuses_batches_and_rejects_waiting_ones():
     inbox = an_inbox()
     read = inbox.put("a", b"1\n")
     inbox.read()

@@ -1,4 +1,4 @@
-"""Lines are what each physical line alone makes of them, whatever the chunks."""
+"""Lines: each physical line is read alone, for every split into chunks."""
 
 import tracemalloc
 from itertools import product
@@ -39,7 +39,7 @@ PIECES = [
 
 
 def obvious(raw, longest):
-    """The records and what was dropped, said slowly."""
+    """Return records and dropped lines, by a slow and plain implementation."""
     physical = raw.split(b"\n")
     records, dropped, offset = [], [], 0
     for number, line in enumerate(physical):
@@ -85,7 +85,7 @@ def all_agree(longest):
     return all(agrees(raw, chunks, longest) for raw in raws for chunks in chunkings(raw))
 
 
-def test_every_short_input_in_every_chunking_gives_what_its_lines_alone_give():
+def test_short_inputs_in_all_chunkings_equal_their_single_lines():
     with patch.multiple(lines, MAX_RECORD_BYTES=2, HOP_BYTES=2, MAX_DROPPED_RECORDS=2):
         assert all_agree(longest=2)
 
@@ -109,7 +109,7 @@ def test_a_splitter_with_a_wrong_short_cut_is_caught(name, broken):
 
 
 @given(st.lists(st.sampled_from(PIECES), max_size=40).map(b"".join), st.lists(st.integers(0, 120)))
-def test_hostile_bytes_in_any_chunks_give_what_their_lines_alone_give(raw, cuts):
+def test_hostile_bytes_in_any_chunks_equal_their_single_lines(raw, cuts):
     ends = [*sorted(cut for cut in cuts if cut < len(raw)), len(raw)]
     chunks = [raw[start:end] for start, end in zip([0, *ends], ends, strict=False)]
     with small:
@@ -129,7 +129,7 @@ def test_a_line_never_changes_how_others_are_read(raw, line):
 @pytest.mark.parametrize("extra", [0, 1])
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b""])
 @pytest.mark.parametrize("size", [1000, 2**20 + 1, 10**9])
-def test_a_record_of_exactly_the_longest_size_is_kept_and_one_more_byte_is_not(extra, ending, size):
+def test_record_of_maximum_size_is_read_and_longer_one_dropped(extra, ending, size):
     record = b"x" * (MAX_RECORD_BYTES + extra)
     raw = b"a\n" + record + ending
     blocks, _ = split([raw[start : start + size] for start in range(0, len(raw), size)])
@@ -150,7 +150,7 @@ def test_blocks_tile_the_source():
 
 
 @pytest.mark.slow
-def test_a_block_ends_early_when_much_of_it_is_dropped_and_all_that_is_dropped_is_told():
+def test_block_with_many_dropped_records_ends_early_and_reports_all():
     raw = b"\xff\n" * 400_000
     blocks, _ = split([raw])
     assert len(rules(blocks)) == 400_000
@@ -174,13 +174,13 @@ def test_a_line_of_any_length_takes_bounded_memory():
     assert blocks[1].dropped_records == (DroppedRecord(2, end - 4, LENGTH_RULE),)
 
 
-def test_a_40_mb_line_in_one_chunk_harms_nobody():
+def test_line_of_40_mb_is_dropped_alone():
     blocks, _ = split([b"a\n" + b"x" * 40_000_000 + b"\nb\n"])
     assert text(blocks) == b"a\nb\n"
     assert rules(blocks) == [LENGTH_RULE]
 
 
-def test_a_byte_order_mark_goes_at_the_beginning_of_every_line_and_only_there():
+def test_byte_order_mark_is_removed_at_line_starts_only():
     for chunks in chunkings(BYTE_ORDER_MARK + b"a\n" + 2 * BYTE_ORDER_MARK + b"b"):
         assert text(split(chunks)[0]) == b"a\nb\n"
     for chunks in chunkings(b"b" + BYTE_ORDER_MARK + b"\nc\n" + BYTE_ORDER_MARK + b"d"):
@@ -189,7 +189,7 @@ def test_a_byte_order_mark_goes_at_the_beginning_of_every_line_and_only_there():
     assert text(split([BYTE_ORDER_MARK[:2]])[0]) == b""
 
 
-def test_a_fault_costs_the_line_that_it_cut_off_and_no_other():
+def test_fault_drops_only_the_line_that_it_cut():
     splitter = LineSplitter(FileHeader("it", has_header=False))
     assert text(splitter.feed(b"a\nb")) == b"a\n"
     assert list(splitter.finish("cut off")) == [Block(b"", 2, (DroppedRecord(2, 1, "cut off"),))]
@@ -236,7 +236,7 @@ def test_a_file_may_have_nothing_but_its_header(line):
         (b"secret" * 200_000 + b"\n", "one line of at most"),
     ],
 )
-def test_a_bad_header_is_refused_by_file_and_rule_and_is_not_shown(line, rule):
+def test_bad_header_is_refused_without_quoting_it(line, rule):
     splitter = LineSplitter(FileHeader("visits.csv", has_header=True))
     with pytest.raises(ValueError, match=f"the header of visits.csv must .*{rule}") as refused:
         list(splitter.feed(line))
@@ -245,7 +245,7 @@ def test_a_bad_header_is_refused_by_file_and_rule_and_is_not_shown(line, rule):
     assert refused.value.__cause__ is None
 
 
-def test_a_header_of_the_longest_size_is_kept_and_waits_for_its_end():
+def test_header_of_maximum_size_waits_for_its_line_end():
     names = b",".join(b"%07d" % number for number in range(2**17)) + b" "
     splitter = LineSplitter(FileHeader("it", has_header=True))
     assert len(names) == MAX_RECORD_BYTES

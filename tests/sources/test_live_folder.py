@@ -56,7 +56,7 @@ def test_files_are_read_once_in_the_order_of_their_names(tmp_path):
     live.close()
 
 
-def test_a_file_that_comes_out_of_order_is_read_when_it_comes(tmp_path):
+def test_file_out_of_order_is_read_when_it_arrives(tmp_path):
     live = watch(tmp_path)
     append(tmp_path / "c.jsonl", b"1\n2")
     assert text(drained(live)) == b"1\n"
@@ -67,7 +67,7 @@ def test_a_file_that_comes_out_of_order_is_read_when_it_comes(tmp_path):
     live.close()
 
 
-def test_it_is_caught_up_only_when_no_file_waits(tmp_path):
+def test_folder_is_at_end_only_when_no_file_waits(tmp_path):
     append(tmp_path / "a.jsonl", b"a\n")
     append(tmp_path / "b.jsonl", b"b\n")
     live = watch(tmp_path)
@@ -79,7 +79,7 @@ def test_it_is_caught_up_only_when_no_file_waits(tmp_path):
     live.close()
 
 
-def test_the_last_line_of_a_file_that_is_not_the_last_is_still_to_come(tmp_path):
+def test_incomplete_last_line_is_read_when_next_file_appears(tmp_path):
     append(tmp_path / "b.jsonl", b"b\n")
     live = watch(tmp_path)
     drained(live)
@@ -123,7 +123,7 @@ def test_files_that_were_read_may_be_removed_and_are_forgotten(tmp_path):
     assert json.loads(live.position()) == {"source": "folder", "done": [], "at": {}}
 
 
-def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
+def test_partly_read_file_must_stay_and_only_grow(tmp_path):
     path = tmp_path / "a.jsonl"
     append(path, b"secret\n" * 3)
     live = watch(tmp_path)
@@ -141,7 +141,7 @@ def test_a_file_that_was_begun_must_still_be_there_and_be_the_same(tmp_path):
         watch(tmp_path).resume(position)
 
 
-def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path):
+def test_compressed_file_that_changes_during_reading_is_refused(tmp_path):
     path = tmp_path / "a.jsonl.gz"
     append(path, gzip.compress(b"1234567\n" * 5))
     live = watch_in_small_blocks(tmp_path)
@@ -154,7 +154,7 @@ def test_a_compressed_file_that_changed_while_it_was_read_is_refused(tmp_path):
         again.read()
 
 
-def test_a_damaged_compressed_file_is_read_as_far_as_it_goes_and_then_the_next(tmp_path):
+def test_damaged_compressed_file_is_followed_by_the_next(tmp_path):
     append(tmp_path / "a.jsonl.gz", gzip.compress(b"a\nb\n")[:-9])
     append(tmp_path / "b.jsonl", b"c\n")
     blocks = drained(watch(tmp_path))
@@ -193,13 +193,13 @@ def test_columns_of_any_name_are_quoted(tmp_path):
     assert json.loads(text(drained(live))) == {name: "1"}
 
 
-def test_parquet_of_a_name_that_an_engine_would_take_for_many_is_refused(tmp_path):
+def test_parquet_file_with_glob_characters_is_refused(tmp_path):
     pa.parquet.write_table(pa.table({"a": [1]}), tmp_path / "a[1].parquet")
     with pytest.raises(SourceError, match="the path of a Parquet file must be without"):
         watch(tmp_path, format="parquet").read()
 
 
-def test_a_folder_that_is_gone_is_refused_in_one_line(tmp_path):
+def test_removed_folder_is_refused_in_one_line(tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     live = watch(folder)

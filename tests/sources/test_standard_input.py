@@ -52,7 +52,7 @@ def test_the_descriptor_stays_as_it_was(pipe):
     assert os.get_blocking(reading)
 
 
-def test_it_is_not_caught_up_while_more_waits(pipe):
+def test_pipe_is_not_at_end_while_more_waits(pipe):
     reading, writer = pipe
     writer.write(b"1234567\n" * 3)
     source = StandardInput(reading, block_bytes=8, feed_bytes=8)
@@ -84,7 +84,7 @@ def test_a_terminal_is_read_to_its_end():
     os.close(inner)
 
 
-def test_a_compressed_pipe_is_read_as_far_as_it_goes(pipe):
+def test_truncated_compressed_pipe_is_read_to_its_end(pipe):
     reading, writer = pipe
     raw = gzip.compress(b"a\nb\n") + gzip.compress(b"c\nd\n")[:-8]
     source = StandardInput(reading, compression="gzip")
@@ -97,7 +97,7 @@ def test_a_compressed_pipe_is_read_as_far_as_it_goes(pipe):
     assert rules(blocks) == [TRUNCATION_RULE]
 
 
-def test_a_compressed_pipe_hands_out_bounded_blocks(pipe):
+def test_compressed_pipe_yields_bounded_blocks(pipe):
     reading, writer = pipe
     writer.write(gzip.compress(b"a" * 7 + b"\n") + gzip.compress((b"a" * 7 + b"\n") * 2**20))
     writer.close()
@@ -106,7 +106,7 @@ def test_a_compressed_pipe_hands_out_bounded_blocks(pipe):
     assert max(len(block.data) for block in blocks) <= 2**21
 
 
-def test_it_cannot_be_replayed(pipe):
+def test_standard_input_cannot_be_replayed(pipe):
     assert not StandardInput(pipe[0]).replayable
 
 

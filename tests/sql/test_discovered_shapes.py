@@ -1,4 +1,4 @@
-"""Releases whose groups are discovered: packed with their labels, read back to the bit, joined over ticks."""
+"""Releases with discovered groups: packed with labels, unpacked bit for bit, joined."""
 
 import zlib
 from typing import Any
@@ -26,7 +26,7 @@ def released(labels: list[str], tick: int = 1, shape: ReleaseSchema = FOUND) -> 
 
 
 @given(st.lists(st.text(max_size=9), unique=True, max_size=9), st.integers(1, 10**6))
-def test_a_release_is_packed_with_its_labels_and_read_back_to_the_bit(labels: list[str], tick: int) -> None:
+def test_packed_release_with_labels_unpacks_bit_for_bit(labels: list[str], tick: int) -> None:
     one = released(labels, tick)
     two = TickRelease.unpack(FOUND, one.pack())
     assert two.shape == one.shape
@@ -34,7 +34,7 @@ def test_a_release_is_packed_with_its_labels_and_read_back_to_the_bit(labels: li
     assert [place.labels for place in two.shape.groups] == [(("word", label),) for label in labels]
 
 
-def test_torn_altered_or_foreign_bytes_are_told() -> None:
+def test_torn_altered_or_foreign_bytes_are_refused() -> None:
     data = released(["tea", "milk"]).pack()
     for place in range(len(data)):
         changed = data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :]
@@ -53,14 +53,14 @@ def test_torn_altered_or_foreign_bytes_are_told() -> None:
         )
 
 
-def test_labels_that_are_no_labels_are_told() -> None:
-    """Whoever made them has made the sum as well."""
+def test_malformed_labels_are_refused() -> None:
+    """The checksum matches, so only the label check refuses them."""
     body = released(["tea"]).pack()[: -packed.CHECKSUM.size].replace(b'["tea"]', b'["tea",')
     with pytest.raises(InvalidSaveError, match="got others"):
         TickRelease.unpack(FOUND, body + packed.CHECKSUM.pack(zlib.crc32(body)))
 
 
-def test_releases_have_all_groups_in_the_order_in_which_they_came() -> None:
+def test_releases_have_all_groups_in_order_of_discovery() -> None:
     some = [released([], 1), released(["tea"], 2), released(["milk", "tea"], 3), released(["milk"], 4)]
     joined = Releases.from_releases(FOUND, some)
     assert [place.labels[0][1] for place in joined.shape.groups] == ["tea", "milk"]
@@ -77,7 +77,7 @@ def test_releases_have_all_groups_in_the_order_in_which_they_came() -> None:
     assert str(Releases.from_releases(FOUND, some[:1]).to_arrow().schema.field("word").type) == "string"
 
 
-def test_a_column_named_like_a_field_is_refused_before_any_group_is_known() -> None:
+def test_column_named_like_a_field_is_refused() -> None:
     with pytest.raises(ValueError, match="must have different names, got 'tick' twice"):
         ReleaseSchema("words", ("count",), (), "tick")
 
@@ -91,7 +91,7 @@ def test_a_column_named_like_a_field_is_refused_before_any_group_is_known() -> N
         ("SELECT COUNT(*), town FROM visits GROUP BY 2", "town", "count"),
     ],
 )
-def test_one_column_is_discovered_however_it_is_named(sql: str, name: str, measure: str) -> None:
+def test_discovered_column_can_be_given_by_any_name(sql: str, name: str, measure: str) -> None:
     query = parse(sql, STREAM, {})
     assert query.key is not None
     assert (query.key.name, query.key.sql, query.key.max_groups) == (name, '"town"', 100)
@@ -99,7 +99,7 @@ def test_one_column_is_discovered_however_it_is_named(sql: str, name: str, measu
     assert "town" in query.columns
 
 
-def test_elsewhere_the_column_is_a_text_like_any_other() -> None:
+def test_discoverable_column_outside_group_by_is_a_text() -> None:
     query = parse("SELECT region, COUNT(*) FROM visits WHERE town = 'x' GROUP BY region", STREAM, {})
     assert query.key is None
     assert [group.name for group in query.groups] == ["region"]
@@ -116,7 +116,7 @@ def test_elsewhere_the_column_is_a_text_like_any_other() -> None:
         ("SELECT COUNT(*) FROM visits GROUP BY note", "declare its values, values = .*, or max_groups"),
     ],
 )
-def test_everything_else_is_refused_with_what_to_do(sql: str, rule: str) -> None:
+def test_unsupported_discovery_queries_are_refused_with_advice(sql: str, rule: str) -> None:
     with pytest.raises(InvalidReleaseError, match=rule) as refusal:
         parse(sql, STREAM, {})
     assert "\n" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""Intervals hold what doubles can do, and no more."""
+"""Intervals contain all results of double arithmetic, and no more."""
 
 import math
 import operator
@@ -21,7 +21,7 @@ UNBOUNDED = st.sampled_from([Interval(), Interval(0.0), Interval(upper=1.0), Int
 
 @st.composite
 def inside(draw: st.DrawFn) -> tuple[Interval, float]:
-    """An interval and a number in it, often one of its ends."""
+    """Draw an interval and a number in it, often one of its ends."""
     span = draw(SPANS | UNBOUNDED)
     low, high = max(span.lower, -BIG), min(span.upper, BIG)
     return span, draw(st.sampled_from([low, high]) | st.floats(low, high))
@@ -46,7 +46,7 @@ BINARY = [
 
 @pytest.mark.parametrize(("of_spans", "of_numbers"), BINARY)
 @given(a=inside(), b=inside())
-def test_the_double_of_an_operation_lies_in_the_interval_to_the_last_bit(
+def test_double_result_of_an_operation_lies_in_the_interval(
     of_spans: Callable[[Interval, Interval], Interval],
     of_numbers: Callable[[float, float], float],
     a: tuple[Interval, float],
@@ -58,7 +58,7 @@ def test_the_double_of_an_operation_lies_in_the_interval_to_the_last_bit(
 
 
 @given(a=inside())
-def test_the_double_of_a_function_lies_in_the_interval_to_the_last_bit(a: tuple[Interval, float]) -> None:
+def test_double_result_of_a_function_lies_in_the_interval(a: tuple[Interval, float]) -> None:
     span, x = a
     assert (-span).contains(-x)
     assert abs(span).contains(abs(x))
@@ -69,15 +69,13 @@ def test_the_double_of_a_function_lies_in_the_interval_to_the_last_bit(a: tuple[
 
 
 @given(a=inside(), b=inside())
-def test_an_interval_that_says_finite_has_no_result_that_is_not(
-    a: tuple[Interval, float], b: tuple[Interval, float]
-) -> None:
+def test_finite_interval_has_no_infinite_result(a: tuple[Interval, float], b: tuple[Interval, float]) -> None:
     for of_spans, of_numbers in BINARY[:3]:
         if of_spans(a[0], b[0]).is_finite:
             assert math.isfinite(of_numbers(a[1], b[1]))
 
 
-def test_ends_are_attained_so_no_noise_is_wasted_on_what_cannot_happen() -> None:
+def test_interval_ends_are_attained() -> None:
     assert Interval(0.0, 100.0) / point(10.0) == Interval(0.0, 10.0)
     assert Interval(-1.0, 2.0) * Interval(-3.0, 4.0) == Interval(-6.0, 8.0)
     assert Interval(35.0, 42.0) * point(1.8) + point(32.0) == Interval(95.0, 107.60000000000001)
@@ -88,7 +86,7 @@ def test_ends_are_attained_so_no_noise_is_wasted_on_what_cannot_happen() -> None
 
 
 def test_exact_fractions_would_be_an_ulp_too_narrow() -> None:
-    """The broken twin: the tenth that people mean is not the one that the engine multiplies."""
+    """The broken twin: the engine multiplies the double 0.1, not the exact tenth."""
     computed = 0.1 * 3.0
     assert computed > float(to_decimal_fraction(0.1) * 3)
     assert (point(0.1) * point(3.0)).contains(computed)
@@ -99,7 +97,7 @@ def test_a_divisor_that_may_be_zero_leaves_no_bounds() -> None:
         assert not (Interval(1.0, 2.0) / divisor).is_bounded
 
 
-def test_what_overflows_or_nearly_does_is_unbounded() -> None:
+def test_overflow_and_near_overflow_are_unbounded() -> None:
     assert not (point(1e200) * point(1e200)).is_bounded
     assert not (point(1e200) * point(1e200)).is_finite
     assert not (Interval(0.0, MAX_BOUND) * point(10.0)).is_bounded
@@ -108,10 +106,10 @@ def test_what_overflows_or_nearly_does_is_unbounded() -> None:
 
 
 @given(st.floats(-MAX_BOUND, MAX_BOUND, allow_subnormal=False))
-def test_an_end_is_told_to_fifteen_digits(end: float) -> None:
+def test_interval_end_is_written_with_fifteen_digits(end: float) -> None:
     assert abs(to_decimal_fraction(end) - Fraction(end)) <= Fraction(5, 10**15) * abs(Fraction(end))
 
 
-def test_ends_that_people_declared_are_told_as_they_declared_them() -> None:
+def test_declared_interval_ends_are_written_as_declared() -> None:
     for text in ("0.1", "35", "-273.15", "107.6", "1e-9", "123456789.012345"):
         assert to_decimal_fraction(float(text)) == Fraction(text)

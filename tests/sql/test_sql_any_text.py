@@ -1,4 +1,4 @@
-"""Whatever the text, `parse` gives a query or refuses it in one line: no other exception leaves it."""
+"""`parse` returns a query for any text or refuses it in one line, and never raises otherwise."""
 
 import logging
 from collections.abc import Iterator
@@ -66,14 +66,14 @@ SEQUENCES = st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join)
 
 @pytest.fixture(autouse=True, scope="module")
 def silent() -> Iterator[None]:
-    """The parser logs what it falls back on."""
+    """Silence the log of the parser's fallbacks."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
 
 
 def lines_of(sql: str) -> int:
-    """How many lines a refusal has: none if the text has a meaning. No net is needed to get here."""
+    """Return the number of lines of a refusal, or 0 if the text is valid."""
     try:
         parse_unguarded(sql, STREAM, LOOKUPS)
     except InvalidReleaseError as refused:
@@ -89,7 +89,7 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("called", CALLED)
-def test_functions_are_read_or_refused_whatever_they_are_given(called: str) -> None:
+def test_functions_with_any_operands_are_read_or_refused(called: str) -> None:
     pairs = [f"{a}, {b}" for a in OPERANDS[::5] for b in OPERANDS[1::7]]
     for operands in ["", *OPERANDS, *pairs, "age, 1, 2", "age, 1, 2, 3", "ts, ts, ts"]:
         assert lines_of(f"SELECT SUM({called}({operands})), {called}({operands}) FROM visits") <= 1
@@ -109,13 +109,13 @@ def test_functions_are_read_or_refused_whatever_they_are_given(called: str) -> N
         ("SUM(FLOOR())", "FLOOR needs more operands"),
     ],
 )
-def test_what_is_missing_is_told(sql: str, told: str) -> None:
+def test_missing_operands_are_named_in_the_refusal(sql: str, told: str) -> None:
     with pytest.raises(InvalidReleaseError, match=told):
         parse(f"SELECT {sql} FROM visits", STREAM, LOOKUPS)
 
 
 @pytest.mark.parametrize("error", [TypeError("a\nsecret"), KeyError("secret"), RecursionError()])
-def test_what_nobody_thought_of_is_refused_too(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_unexpected_exception_is_refused_without_its_text(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fails(*_: object) -> None:
         raise error
 

@@ -1,7 +1,7 @@
-"""Every way we could think of to make an error, a cost, an output or a duration depend on one record.
+"""Attacks that try to make an error, a cost, an output or a duration depend on one record.
 
-Refused ones never reach the engine; neutralised ones run over hostile rows, and nothing happens. Whether a
-query is refused depends on its text and on declarations: there is no data here to depend on.
+Refused queries never reach the engine. Neutralised ones run on hostile rows without effect. A refusal
+depends only on the query text and on declarations, because the parser has no data.
 """
 
 import inspect
@@ -18,7 +18,7 @@ from streamgauge.sql.query import Query
 from tests.support.sql_clinic import engine, query
 
 REFUSED = [
-    # errors that would tell of a record
+    # errors that would reveal a record
     ("SELECT error('x') FROM visits", "function error", "raises on demand"),
     ("SELECT SUM(TRY(1 / age)) FROM visits", "TRY", "evaluates twice where it fails"),
     ("SELECT SUM(CAST(age AS TINYINT)) FROM visits", "CAST to TINYINT", "raises outside of -128 to 127"),
@@ -47,7 +47,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM visits, range(1000000)", "not in the dialect|joined", "multiplies rows"),
     ("SELECT COUNT(UNNEST([1, 2])) FROM visits", "not in the dialect", "multiplies rows"),
     (f"SELECT COUNT(*) FROM visits WHERE age IN ({', '.join(map(str, range(1001)))})", "1000", "a long list"),
-    # outputs whose existence depends on records
+    # outputs that exist only for some records
     ("SELECT region, COUNT(*) FROM visits GROUP BY region HAVING COUNT(*) > 10", "HAVING", "tells who exists"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY region ORDER BY 2 LIMIT 1", "ORDER BY|LIMIT", "tells who leads"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY region LIMIT 1", "LIMIT", "tells who is first"),
@@ -230,7 +230,7 @@ def test_an_attack_is_neutralised(strict: duckdb.DuckDBPyConnection, sql: str, w
 
 
 def everything(checked: Query) -> str:
-    """All that an engine may compute for a row, whether WHERE keeps it or not."""
+    """Return all expressions that an engine may compute for a row, even if WHERE drops it."""
     wanted = [group.code for group in checked.groups] + [checked.where or "TRUE"]
     wanted += [aggregate.value.sql for aggregate in checked.aggregates if aggregate.value]
     wanted += [aggregate.codes.sql for aggregate in checked.aggregates if aggregate.codes]
@@ -263,19 +263,19 @@ def test_too_many_words_are_refused_before_they_are_parsed(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("sql", DEEP.values(), ids=DEEP.keys())
-def test_a_query_cannot_be_too_much_for_its_reader(sql: str) -> None:
+def test_oversized_query_is_refused_by_the_parser(sql: str) -> None:
     with pytest.raises(InvalidReleaseError):
         query(sql)
 
 
-def test_what_is_just_within_the_limits_is_read(strict: duckdb.DuckDBPyConnection) -> None:
+def test_query_just_below_the_limits_is_parsed(strict: duckdb.DuckDBPyConnection) -> None:
     nested = f"{'(' * (MAX_TOKEN_DEPTH - 2)}age{')' * (MAX_TOKEN_DEPTH - 2)}"
     for inner in (nested, "age" + " + age" * (MAX_TREE_DEPTH - 5)):
         checked = query(f"SELECT SUM({inner}) FROM visits")
         assert strict.execute(f"SELECT count(*), {everything(checked)} FROM rows").fetchall()
 
 
-def test_a_reader_that_is_deep_in_its_own_stack_refuses_as_well() -> None:
+def test_parser_refuses_when_called_deep_in_the_stack() -> None:
     def deeper(levels: int) -> None:
         if levels:
             deeper(levels - 1)
@@ -286,6 +286,6 @@ def test_a_reader_that_is_deep_in_its_own_stack_refuses_as_well() -> None:
         deeper(sys.getrecursionlimit() - len(inspect.stack()) - 60)
 
 
-def test_no_node_that_reads_draws_or_calls_by_name_is_on_the_list() -> None:
+def test_allowed_nodes_exclude_reading_random_and_generic_calls() -> None:
     names = {node.key for node in ALLOWED_PARTS}
     assert not names & {"subquery", "window", "rand", "lateral", "unnest", "readcsv", "command", "lambda", "dot"}

@@ -56,7 +56,7 @@ def truths(draw: st.DrawFn, depth: int = 3) -> str:
 
 
 def broken(found: Expression, connection: duckdb.DuckDBPyConnection) -> Iterator[str]:
-    """The promises that an expression breaks over the hostile rows."""
+    """Yield the guarantees that an expression breaks on the hostile rows."""
     columns = ", ".join(f'"{name}" IS NULL' for name in PRESENT)
     try:
         answers = connection.execute(f"SELECT typeof({found.sql}), {found.sql}, {columns} FROM rows").fetchall()
@@ -119,7 +119,7 @@ Engines = tuple[duckdb.DuckDBPyConnection, ...]
 @pytest.mark.slow
 @settings(max_examples=200)
 @given(sql=numbers() | truths() | TEXTS)
-def test_no_expression_can_raise_or_leave_what_is_known_of_it(engines: Engines, sql: str) -> None:
+def test_expressions_never_raise_and_stay_in_their_bounds(engines: Engines, sql: str) -> None:
     try:
         found = expression(sql)
     except InvalidReleaseError:
@@ -130,9 +130,7 @@ def test_no_expression_can_raise_or_leave_what_is_known_of_it(engines: Engines, 
 
 @settings(max_examples=60)
 @given(sql=numbers(depth=2) | truths(depth=1) | TEXTS)
-def test_every_group_expression_has_a_code_below_its_number_of_labels_or_none(
-    plain: duckdb.DuckDBPyConnection, sql: str
-) -> None:
+def test_group_codes_are_below_the_number_of_labels(plain: duckdb.DuckDBPyConnection, sql: str) -> None:
     try:
         found = expression(sql)
         group = domains.build_group_column("g", found, sql)
@@ -149,7 +147,7 @@ def test_every_group_expression_has_a_code_below_its_number_of_labels_or_none(
 
 @settings(max_examples=100)
 @given(sql=numbers(depth=2))
-def test_clamping_gives_bounds_to_what_has_none(sql: str) -> None:
+def test_clamping_bounds_unbounded_expressions(sql: str) -> None:
     try:
         found = expression(f"LEAST(GREATEST({sql}, -1e6), 1e6)")
     except InvalidReleaseError:
@@ -198,7 +196,7 @@ NULL_RULES = [
 
 
 @pytest.mark.parametrize(("sql", "expected", "why"), NULL_RULES, ids=[rule[0] for rule in NULL_RULES])
-def test_results_are_defined_where_engines_differ(engines: Engines, sql: str, expected: object, why: str) -> None:
+def test_results_are_defined_even_if_engines_differ(engines: Engines, sql: str, expected: object, why: str) -> None:
     found = expression(sql)
     for each in engines:
         assert each.execute(f"SELECT {found.sql}").fetchall() == [(expected,)], why
@@ -226,16 +224,14 @@ def test_an_emission_that_breaks_a_promise_is_caught(engines: Engines, twin: Exp
     assert {law for each in engines for law in broken(twin, each)}
 
 
-def test_raw_division_raises_under_some_settings_and_would_print_what_was_divided(
-    strict: duckdb.DuckDBPyConnection,
-) -> None:
+def test_guarded_division_does_not_raise_unlike_raw_division(strict: duckdb.DuckDBPyConnection) -> None:
     with pytest.raises(duckdb.Error):
         strict.execute('SELECT "raw" / "age" FROM rows').fetchall()
     found = expression("raw / age")
     assert strict.execute(f"SELECT count({found.sql}) FROM rows").fetchall() != [(0,)]
 
 
-def test_text_grows_by_the_length_of_a_query_not_by_two_to_its_depth(plain: duckdb.DuckDBPyConnection) -> None:
+def test_emitted_text_grows_linearly_with_query_depth(plain: duckdb.DuckDBPyConnection) -> None:
     deep = shallow = "raw"
     for level in range(25):
         deep = f"NULLIF({deep} / age, 3)"

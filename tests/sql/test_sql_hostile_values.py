@@ -1,7 +1,7 @@
-"""Hostile curators and hostile records, once more: texts that are too much, numbers at every edge.
+"""Hostile curators and hostile records: oversized texts and extreme numbers.
 
-What is read is run over hostile rows under the strictest settings of the engine: it must not raise, values
-must lie within their bounds and codes within their labels, and what is said never to be NULL must not be.
+Accepted queries run on hostile rows under the strictest engine settings. They must not raise. Values must lie in
+their bounds, codes must have labels, and expressions declared not NULL must not be NULL.
 """
 
 import logging
@@ -128,7 +128,7 @@ def test_a_hostile_record_changes_nothing_but_its_own_numbers(
 
 
 def broken(strict: duckdb.DuckDBPyConnection, checked: Query) -> list[str]:
-    """What of a query is not as it says."""
+    """Return the claims of a query that the rows break."""
     found = []
     for aggregate in checked.aggregates:
         value = aggregate.value
@@ -152,10 +152,10 @@ def parts(sql: str) -> object:
     return build_parts(Release("r", sql, Pure(1), horizon=10), query(sql), STREAM)
 
 
-def test_a_twin_that_forgets_whom_a_condition_speaks_of_is_found_out(
+def test_twin_that_ignores_condition_scope_is_caught(
     strict: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A column that WHERE makes sure of is NULL for events that WHERE drops, and they divide as well."""
+    """The engine also divides for dropped events, which can have NULL in this column."""
     before = scope.Scope.resolve_column
 
     def twin(self: scope.Scope, node: object) -> object:
@@ -167,7 +167,7 @@ def test_a_twin_that_forgets_whom_a_condition_speaks_of_is_found_out(
         strict.execute(f"SELECT max({checked.aggregates[0].value.sql}) FROM rows").fetchall()
 
 
-def test_guards_call_their_operand_by_a_name_that_no_column_can_have() -> None:
+def test_guard_argument_name_cannot_be_a_column() -> None:
     assert COLUMN.parse(LAMBDA_ARGUMENT.strip('"')) is None
     checked = query("SELECT COUNT(NULLIF(raw / age, 1) * 1e300) FROM visits WHERE raw / raw > 1")
     named = re.findall(r"lambda ([^:]+):", f"{checked.where} {checked.aggregates[0].value.sql}")
@@ -176,7 +176,7 @@ def test_guards_call_their_operand_by_a_name_that_no_column_can_have() -> None:
 
 
 @pytest.mark.parametrize("name", ["v", "it", "x", "lambda"])
-def test_columns_called_like_variables_are_columns(name: str) -> None:
+def test_columns_named_like_variables_are_columns(name: str) -> None:
     columns = {**STREAM.columns, name: Column(name, "number", bounds=(Fraction(0), Fraction(9)))}
     checked = query(f'SELECT SUM("{name}" / ("{name}" + 1)) FROM visits', replace(STREAM, columns=columns))
     made = duckdb.connect().execute(f'SELECT {checked.aggregates[0].value.sql} FROM (SELECT 3.0::DOUBLE AS "{name}")')
@@ -192,6 +192,6 @@ SIZES = [
 
 
 @pytest.mark.parametrize(("sql", "words"), SIZES, ids=[sql for sql, _ in SIZES])
-def test_numbers_that_no_grid_holds_are_refused_with_what_to_do(sql: str, words: str) -> None:
+def test_numbers_outside_any_grid_are_refused_with_advice(sql: str, words: str) -> None:
     with pytest.raises(InvalidReleaseError, match=re.escape(words)):
         parts(f"SELECT {sql}")

@@ -1,4 +1,4 @@
-"""What a SELECT means: its groups, aggregates, bounds, names and canonical text."""
+"""The meaning of a SELECT: its groups, aggregates, bounds, names and canonical text."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -51,7 +51,7 @@ def test_every_aggregate_of_the_dialect_has_its_kind() -> None:
     ]
 
 
-def test_columns_without_a_name_are_called_by_what_they_are() -> None:
+def test_unnamed_columns_are_named_by_their_expression() -> None:
     assert names("COUNT(*), AVG(temperature), COUNT(DISTINCT patient)") == [
         *["count", "avg_temperature", "count_distinct_patient"]
     ]
@@ -63,7 +63,7 @@ def test_columns_without_a_name_are_called_by_what_they_are() -> None:
     ]
 
 
-def test_group_columns_come_in_the_order_of_group_by_and_are_named_by_select() -> None:
+def test_group_columns_have_group_by_order_and_select_names() -> None:
     checked = query("SELECT hour(ts) AS h, region, COUNT(*) FROM visits GROUP BY region, 1, fever")
     assert [group.name for group in checked.groups] == ["region", "h", "fever"]
     assert checked.levels == (3,)
@@ -71,7 +71,7 @@ def test_group_columns_come_in_the_order_of_group_by_and_are_named_by_select() -
 
 
 @pytest.mark.parametrize("key", ["1", "h", "hour(ts)", "HOUR( ts )", "(hour(ts))"])
-def test_groups_may_be_meant_by_position_alias_or_expression(key: str) -> None:
+def test_groups_can_be_given_by_position_alias_or_expression(key: str) -> None:
     (group,) = query(f"SELECT hour(ts) AS h, COUNT(*) FROM visits GROUP BY {key}").groups
     assert (group.name, group.labels) == ("h", tuple(range(24)))
 
@@ -86,7 +86,7 @@ def test_a_rollup_keeps_fewer_and_fewer_columns() -> None:
     assert query("SELECT COUNT(*) FROM visits").levels == (0,)
 
 
-def test_labels_are_those_that_were_declared_in_their_order() -> None:
+def test_labels_have_their_declared_order() -> None:
     assert labels("region") == REGIONS
     assert labels("ward") == ("a", "b", "other")
     assert labels("fever") == labels("age > 5") == (False, True)
@@ -117,7 +117,7 @@ def test_years_are_those_of_the_stream_in_its_time_zone() -> None:
         labels("year(ts)", stream=LIVE)
 
 
-def test_where_narrows_groups() -> None:
+def test_condition_narrows_group_labels() -> None:
     assert labels("FLOOR(age / 10) * 10", "WHERE age >= 65 AND age < 90") == (60, 70, 80, 90)
 
 
@@ -157,7 +157,7 @@ def test_bounds_and_grids_follow_arithmetic() -> None:
     assert bounds("age + 1e-30")[2] is None
 
 
-def test_where_narrows_what_an_aggregate_needs_noise_for() -> None:
+def test_condition_narrows_bounds_of_aggregates() -> None:
     assert bounds("temperature", "WHERE temperature > 38")[:2] == (38, 42)
     assert bounds("temperature", "WHERE 40 >= temperature AND (36 < temperature AND fever)")[:2] == (36, 40)
     assert bounds("raw", "WHERE raw BETWEEN 0 AND temperature")[:2] == (0, 42)
@@ -188,7 +188,7 @@ def test_where_narrows_what_an_aggregate_needs_noise_for() -> None:
         ("CASE WHEN temperature > 38 THEN TRUE ELSE FALSE END", True),
     ],
 )
-def test_where_says_which_columns_cannot_be_missing(
+def test_condition_decides_if_a_column_is_nullable(
     rows: duckdb.DuckDBPyConnection, condition: str, nullable: bool
 ) -> None:
     assert value("temperature", f"WHERE {condition}").nullable is nullable
@@ -197,7 +197,7 @@ def test_where_says_which_columns_cannot_be_missing(
     assert nullable or missing == [(0,)]
 
 
-def test_events_with_a_group_have_what_the_group_is_made_of() -> None:
+def test_columns_of_group_keys_are_not_nullable() -> None:
     (found,) = query("SELECT FLOOR(age / 10), AVG(age) FROM visits GROUP BY 1").aggregates
     assert found.value is not None
     assert not found.value.nullable
@@ -213,7 +213,7 @@ def test_events_with_a_group_have_what_the_group_is_made_of() -> None:
         ("FLOOR(age / 10), region", False),
     ],
 )
-def test_events_of_a_level_that_dropped_a_group_may_lack_what_it_is_made_of(group: str, nullable: bool) -> None:
+def test_columns_of_rolled_up_groups_are_nullable(group: str, nullable: bool) -> None:
     (found,) = query(f"SELECT COUNT(age) FROM visits GROUP BY {group}").aggregates
     assert found.value is not None
     assert found.value.nullable is nullable
@@ -228,8 +228,8 @@ def test_events_of_a_level_that_dropped_a_group_may_lack_what_it_is_made_of(grou
         (Column("sensor", values=("s1", "s9"), other=True), False),
     ],
 )
-def test_a_key_with_values_may_be_missing_though_it_was_joined(key: Column, nullable: bool, group: str) -> None:
-    """Joins go by the text of an event; its column is NULL where the text is not declared."""
+def test_joined_key_with_declared_values_is_nullable(key: Column, nullable: bool, group: str) -> None:
+    """Joins compare the event's text, but its column is NULL if the text is not declared."""
     stream = replace(STREAM, columns={**STREAM.columns, "sensor": key})
     sql = f"SELECT COUNT(sensor) FROM visits JOIN sites USING (sensor) {group}"
     (found,) = parse(sql, stream, LOOKUPS).aggregates
@@ -237,14 +237,14 @@ def test_a_key_with_values_may_be_missing_though_it_was_joined(key: Column, null
     assert found.value.nullable is nullable
 
 
-def test_the_where_of_a_query_keeps_the_events_that_it_says(rows: duckdb.DuckDBPyConnection) -> None:
+def test_condition_selects_the_same_events_as_plain_sql(rows: duckdb.DuckDBPyConnection) -> None:
     where = query("SELECT COUNT(*) FROM visits WHERE age > 17 AND ts < '2026-01-04 13:00' AND region = 'o''east'").where
     plain = "age > 17 AND ts < TIMESTAMP '2026-01-04 13:00' AND region = 'o''east'"
     kept = rows.execute(f"SELECT count(*) FILTER ({where}), count(*) FILTER ({plain}) FROM rows").fetchall()
     assert kept[0][0] == kept[0][1] > 0
 
 
-def test_counts_of_an_expression_share_its_value_or_say_that_it_is_there() -> None:
+def test_count_uses_the_expression_value_or_its_presence() -> None:
     shared, there = query("SELECT COUNT(age), COUNT(note) FROM visits").aggregates
     assert shared.value == value("age")
     assert there.value == Value(
@@ -280,7 +280,7 @@ def test_tables_may_have_aliases() -> None:
     assert checked.columns == {"sensor", "age"}
 
 
-def test_a_name_in_two_tables_must_say_which() -> None:
+def test_ambiguous_column_name_is_refused() -> None:
     both = replace(STREAM, columns={**STREAM.columns, "floor": Column("floor", "boolean")})
     with pytest.raises(InvalidReleaseError, match=r"write sites\.floor"):
         parse("SELECT floor, COUNT(*) FROM visits JOIN sites USING (sensor) GROUP BY 1", both, LOOKUPS)
@@ -298,7 +298,7 @@ TYPED = [
 
 
 @pytest.mark.parametrize("sql", TYPED[1:])
-def test_the_text_of_a_query_does_not_depend_on_how_it_was_typed(sql: str) -> None:
+def test_canonical_text_does_not_depend_on_typing(sql: str) -> None:
     assert query(sql).text == query(TYPED[0]).text
 
 
@@ -312,11 +312,11 @@ def test_the_text_of_a_query_does_not_depend_on_how_it_was_typed(sql: str) -> No
     ],
     ids=["groups", "joins", "levels", "quotes"],
 )
-def test_the_text_of_a_query_is_a_query_with_the_same_meaning(sql: str) -> None:
+def test_canonical_text_parses_to_the_same_query(sql: str) -> None:
     assert query(query(sql).text) == query(sql)
 
 
-def test_a_query_means_the_same_every_time() -> None:
+def test_parsing_a_query_is_deterministic() -> None:
     sql = "SELECT ward, COUNT(*), SUM(age) FROM visits WHERE region IN ('north', 'south') GROUP BY ward"
     assert query(sql) == query(sql)
 

@@ -1,4 +1,4 @@
-"""Counts and sums by counters that adapt to their data: what they release, in units of the data."""
+"""Counts and sums by adaptive counters: values and bounds in units of the data."""
 
 from dataclasses import KW_ONLY, dataclass, field
 from fractions import Fraction
@@ -62,7 +62,7 @@ class Ticks:
 
 @dataclass(frozen=True)
 class Stubborn(AdaptiveMechanism[Ticks]):
-    """Says 7 whatever comes; the truth is what it was told, to within 2, but for every third tick."""
+    """Release 7 always. The centre is within 2 of the truth, except at every third tick."""
 
     ERROR_DEPENDS_ON: ClassVar[str] = "how far all is from 7"
     WINDOWS: ClassVar[tuple[str, ...]] = ("each",)
@@ -113,20 +113,20 @@ def claims() -> list[Any]:
     ]
 
 
-def test_an_estimate_is_about_the_centre_of_a_release_and_in_units_of_the_data() -> None:
+def test_interval_surrounds_centre_of_release_in_data_units() -> None:
     total = Sum(Pure(1), **BOUNDS, window="each", mechanism=Stubborn)
     found = total.start().feed([1, 2.5, 10], ticks=[1, 2, 3], until=3)
     assert found.value.tolist() == [[3.5]] * 3
     assert found.stddev[:2].tolist() == [[0.5]] * 2
     assert isnan(found.stddev[2, 0])
     assert [side.ravel().tolist() for side in found.interval(0.9)] == [[0.0, 1.5, -inf], [2.0, 3.5, inf]]
-    assert found.columns()["value"].reliable.ravel().tolist() == [True, True, False]  # as far as it is bounded
+    assert found.columns()["value"].reliable.ravel().tolist() == [True, True, False]  # reliable if bounded
     assert found.select_ticks(slice(1, 2)).interval()[0].tolist() == [[1.5]]
     assert found.select_tick(0).interval()[1].tolist() == [2.0]
 
 
-def test_a_twin_whose_intervals_are_about_the_value_is_found_out() -> None:
-    """Its value is biased: an interval about it misses the truth at every tick."""
+def test_twin_with_intervals_around_the_value_is_caught() -> None:
+    """The value is biased, so an interval around it misses the truth at every tick."""
     released = Count(Pure(1), window="each", mechanism=Stubborn).counter.start().feed([[1], [100]])
     low, high = adapted.build_adaptive_estimate(released, 1.0).interval()
     assert ((low <= [[1], [100]]) & (high >= [[1], [100]])).all()
@@ -136,7 +136,7 @@ def test_a_twin_whose_intervals_are_about_the_value_is_found_out() -> None:
 
 
 @pytest.mark.parametrize("count", claims())
-def test_what_is_released_is_what_the_counter_releases(count: Count) -> None:
+def test_statistic_releases_the_values_of_its_counter(count: Count) -> None:
     found = count.start(2, noise=InsecureNoise(5)).feed_totals(BLOCK)
     alone = count.counter.start(2, noise=InsecureNoise(5)).feed(BLOCK[:, 0])
     assert found.value.tolist() == alone.value.tolist()
@@ -157,7 +157,7 @@ def test_steps_with_saves_between_equal_one_feed(count: Count) -> None:
     assert nothing.value.shape == (0, whole.value.shape[1])
 
 
-def test_a_twin_that_forgets_its_groups_when_it_is_saved_is_found_out() -> None:
+def test_run_started_without_saved_groups_releases_other_values() -> None:
     count = Count(Pure(1), window="each", mechanism=MechanismConfig.build(Pegasus, theta=1000))
     whole = count.start(2, noise=SilentNoise()).feed_totals(BLOCK)
     run = count.start(2, noise=SilentNoise())
@@ -256,7 +256,7 @@ def test_signedness_is_passed_to_the_mechanism() -> None:
     assert not few.signed
 
 
-def test_what_is_certain_before_there_are_data_is_in_units_of_the_data() -> None:
+def test_error_bound_before_data_is_in_data_units() -> None:
     total = Sum(Pure(1), **BOUNDS, window="each", mechanism=Stubborn)
     assert (total.error_bound_at(1).stddev, total.error_bound_at(1).half_width(0.95)) == (0.5, 1.0)
     assert total.error_bound_at(3).half_width(0.95) == inf
@@ -265,7 +265,7 @@ def test_what_is_certain_before_there_are_data_is_in_units_of_the_data() -> None
     assert total.error_depends_on == "how far all is from 7"
 
 
-def test_what_is_certain_of_a_linear_counter_is_the_law_of_its_noise() -> None:
+def test_error_bound_of_linear_counter_is_its_noise() -> None:
     total = Sum(Pure(1), **BOUNDS, horizon=9)
     assert total.error_bound_at(4) == total.noise_at(4)
     assert total.error_depends_on == ""

@@ -1,4 +1,4 @@
-"""Columns of any library give the same events; domains code what was declared and nothing else."""
+"""Columns of all libraries give the same events, and domains encode declared labels only."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ NAMES: list[Any] = ["north", "south", None, "west", "north"]
 
 
 def categorical(items: list[Any]) -> Any:
-    """A category for each of them, whatever comes later."""
+    """Return a categorical column with all items as categories."""
     return pd.Series(items, dtype=pd.CategoricalDtype(list(dict.fromkeys([i for i in items if not pd.isna(i)]))))
 
 
@@ -101,7 +101,7 @@ JUNK: list[Any] = [None, float("nan"), 7, 1.5, True, "x", b"x", 2**70, -(2**63),
 
 
 def read_alone(items: Any) -> list[Any]:
-    """Every way in which a column is read, item by item."""
+    """Return all readings of a column, item by item."""
     read = to_column("values", items)
     numbers, there = to_whole_numbers(read)
     codes, names = encode_users(read)
@@ -124,8 +124,8 @@ def read_alone(items: Any) -> list[Any]:
 
 @pytest.mark.parametrize("maker", MAKERS.values(), ids=MAKERS.keys())
 @pytest.mark.parametrize("base", BASES)
-def test_no_item_of_a_column_changes_how_another_is_read(base: str, maker: Any) -> None:
-    """The law on which every reach rests: one event more moves no other."""
+def test_each_column_item_is_read_independently_of_others(base: str, maker: Any) -> None:
+    """Every sensitivity depends on this: an added event changes no other."""
     items = BASES[base]
     alone = [read_alone([item])[0] for item in items]
     for junk in JUNK:
@@ -140,7 +140,7 @@ def test_no_item_of_a_column_changes_how_another_is_read(base: str, maker: Any) 
 
 
 def changed_before(made: Any, items: list[Any]) -> bool:
-    """Whether the library itself has made other items of them, which nobody here can undo."""
+    """Return True if the library itself changed the items, which cannot be undone."""
     rest = made.to_pylist() if hasattr(made, "to_pylist") else list(made)
     return not all(same_item(a, b) for a, b in zip(rest, items, strict=False))
 
@@ -168,7 +168,7 @@ def test_labels_are_declared_plain_and_distinct() -> None:
         assert Domain.from_labels("groups", made).labels == ("a", "b")
 
 
-def test_what_is_not_there_is_not_counted() -> None:
+def test_missing_items_are_not_counted() -> None:
     assert find_present(np.array(["2026-01-01", "NaT"], "datetime64[s]")).tolist() == [True, False]
     masked = np.ma.array([1, 2, 3], mask=[False, True, False])
     assert find_present(to_column("values", masked)).tolist() == [True, False, True]
@@ -192,7 +192,7 @@ def test_columns_of_other_things_are_read_item_by_item_too(maker: Any) -> None:
     assert two[:3] == one
 
 
-def test_columns_of_several_dimensions_are_read_item_by_item_or_refused_by_type() -> None:
+def test_struct_columns_are_read_item_by_item() -> None:
     for extra in ([], [None]):
         series = pl.Series([{"a": 1}] * 3 + extra, dtype=pl.Struct({"a": pl.Int64}))
         assert find_present(to_column("values", series)).sum() == 3

@@ -1,4 +1,4 @@
-"""Users are bounded by their own events alone, and one user moves what the unit says and no more."""
+"""Users are bounded by their own events only, and one user moves at most the unit."""
 
 from itertools import product
 from typing import Any
@@ -45,7 +45,7 @@ def test_no_user_displaces_another(ticks: list[list[int]], gone: int) -> None:
 
 
 @pytest.mark.slow
-def test_every_way_a_user_can_act_moves_the_vectors_by_at_most_the_unit() -> None:
+def test_every_user_behaviour_moves_vectors_at_most_the_unit() -> None:
     """All behaviours of one user over three ticks and two groups, in front of another user."""
     unit = sg.User(max_events_per_tick=2, max_ticks=2)
     claim = Count(sg.Pure(1), horizon=3, window="each", unit=unit)
@@ -75,7 +75,7 @@ def test_users_of_every_type_are_distinct_and_others_dropped() -> None:
     assert survivors(unit, [np.array([5], np.uint8), [5]]) == [[0], []]
 
 
-def test_what_is_remembered_of_users_is_not_their_names() -> None:
+def test_saved_run_contains_no_user_names() -> None:
     claim = Count(sg.Pure(1), horizon=9, unit=sg.User(1, 3))
     run = claim.start(noise=SilentNoise())
     run.step(groups=[0, 0], users=["patient-471147114711", "patient-471147114712"])

@@ -1,4 +1,4 @@
-"""Counts and sums: one event or a whole tick protected, every window, vectors made elsewhere."""
+"""Counts and sums: event and tick units, every window, and external vectors."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def counted(claim: Count) -> list[float]:
     return [float(run.step(np.zeros(n)).value[0]) for n in EVENTS]
 
 
-def test_windows_are_what_they_say() -> None:
+def test_windows_count_the_stated_ticks() -> None:
     sums = np.cumsum(EVENTS)
     assert counted(Count(sg.Pure(1), horizon=6)) == sums.tolist()
     assert counted(Count(sg.Pure(1))) == sums.tolist()
@@ -38,7 +38,7 @@ def test_a_mechanism_can_be_named_if_it_answers_the_window() -> None:
             Count(sg.Pure(1), horizon=9, window=window, mechanism=mechanism)
 
 
-def test_a_whole_tick_is_protected_by_as_much_noise_as_it_has_events() -> None:
+def test_tick_unit_scales_noise_with_its_events() -> None:
     event, tick = Count(sg.Pure(1), horizon=64), Count(sg.Pure(1), horizon=64, unit=sg.Tick(10))
     assert tick.stddev(40) == pytest.approx(10 * event.stddev(40), rel=2e-2)
     run = tick.start(groups=["a", "b"], noise=SilentNoise())
@@ -48,7 +48,7 @@ def test_a_whole_tick_is_protected_by_as_much_noise_as_it_has_events() -> None:
     assert many.value.tolist() == [[7, 3], [7, 6]]
 
 
-def test_vectors_made_elsewhere_are_cut_at_the_reach_of_a_tick() -> None:
+def test_external_vectors_are_clipped_to_the_tick_sensitivity() -> None:
     run = Count(sg.Pure(1), horizon=64, unit=sg.Tick(10)).start(3, SilentNoise())
     assert run.step_totals([4, 9, 1]).value.tolist() == [4, 6, 0]
     assert run.step_totals([-(2**63), 2**62, 5]).value.tolist() == [-6, 6, 0]
@@ -61,8 +61,8 @@ def test_vectors_made_elsewhere_are_cut_at_the_reach_of_a_tick() -> None:
         plain.step_totals([1, 2, 3], counts=[1, 2, 3])
 
 
-def test_a_tick_made_elsewhere_moves_no_further_than_the_reach_in_any_norm() -> None:
-    """Whatever the vector, under every claim of one number an event; claims of several are refused."""
+def test_external_tick_stays_inside_sensitivity_in_all_norms() -> None:
+    """Any vector, for every claim with one number an event. Other claims are refused."""
     rng = np.random.default_rng(2)
     for claim in (
         Count(sg.Zcdp(1), horizon=4, unit=sg.Tick(3)),
@@ -78,7 +78,7 @@ def test_a_tick_made_elsewhere_moves_no_further_than_the_reach_in_any_norm() -> 
         mean.step_totals([[1], [2]])
 
 
-def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone() -> None:
+def test_feed_without_ticks_releases_nothing_and_changes_nothing() -> None:
     for unit in (sg.Event(), sg.User(1, 3)):
         run = Count(sg.Pure(1), horizon=4, unit=unit).start(noise=SilentNoise())
         run.step([1], users=["a"])
@@ -87,7 +87,7 @@ def test_no_ticks_at_all_release_nothing_and_leave_the_run_alone() -> None:
         assert run.step([1], users=["a"]).value == 2
 
 
-def test_the_horizon_of_the_claim_holds_where_its_mechanism_has_none() -> None:
+def test_claim_horizon_holds_if_mechanism_has_none() -> None:
     run = Count(sg.Zcdp(1), horizon=3, mechanism=UnboundedToeplitz).start(noise=SilentNoise())
     run.feed([], ticks=[], until=3)
     with pytest.raises(LimitExceededError, match=r"^tick must be at most the horizon 3, got 4$"):
@@ -106,7 +106,7 @@ def test_an_undeclared_step_fits_whole_numbers() -> None:
     assert Sum(sg.Pure(1), lower=0, upper=10).stddev(1) == pytest.approx(10 * Count(sg.Pure(1)).stddev(1), rel=0.05)
 
 
-def test_a_sum_protects_the_range_and_says_what_to_declare() -> None:
+def test_sum_sensitivity_covers_range_and_missing_bounds_are_refused() -> None:
     claim = Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, horizon=100)
     assert claim.tick_sensitivity.l1 == 10
     assert Sum(sg.Pure(1), lower=-2, upper=5, step=0.5, unit=sg.Event(replace=True)).tick_sensitivity.l1 == 20
@@ -144,7 +144,7 @@ def test_the_standard_error_and_the_interval_are_those_of_simulation() -> None:
         assert 0.87 < covered < 0.95
 
 
-def test_pan_private_runs_survive_an_intrusion_and_say_so_in_their_error() -> None:
+def test_pan_private_run_survives_intrusion_with_larger_error() -> None:
     claim = Count(sg.Pure(1), horizon=64, pan_private=True)
     run = claim.start(2, SilentNoise())
     before = run.step([1, 1, 1], groups=[0, 1, 1]).stddev[0]

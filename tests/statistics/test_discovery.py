@@ -1,6 +1,6 @@
 """Laws of discovery: a key that only one unit has is published with probability at most delta, exactly.
 
-Everything is enumerated over the law of the noise; thresholds are tried from both sides.
+All noise values are enumerated, and thresholds are tried from both sides.
 """
 
 from collections.abc import Iterator
@@ -61,13 +61,13 @@ every_claim = pytest.mark.parametrize("settings", CLAIMS.values(), ids=CLAIMS)
 
 
 def pure(settings: Any) -> KeySelection:
-    """Thresholds over counters that keep epsilon: their noise is Laplace."""
+    """Return thresholds for counters of pure epsilon, with Laplace noise."""
     claim = TopK(LOSS, k=1, **settings)
     return KeySelection(claim.build_counter(sg.Pure(1)), FIFTH, claim.exposure, claim.at_least)
 
 
 def rounds(selection: KeySelection, settings: Any) -> list[int]:
-    """The ticks at which one key of the unit's is eligible, at most."""
+    """Return the largest set of ticks at which one key of a unit is eligible."""
     most = (selection.exposure.pairs or 0) // selection.exposure.keys
     assert most <= settings["horizon"]
     return list(range(1, settings["horizon"] + 1))[-most:]
@@ -75,7 +75,7 @@ def rounds(selection: KeySelection, settings: Any) -> list[int]:
 
 @every_claim
 def test_one_units_keys_are_published_with_probability_at_most_delta(settings: Any) -> None:
-    """The union over all of its keys and ticks, each with all that the unit can add."""
+    """Union bound for all keys and ticks, each with the largest addition of the unit."""
     selection = pure(settings)
     most = selection.exposure.max_per_key
     chances = [tail(selection.counter.noise_at(t), selection.threshold(t) - most) for t in rounds(selection, settings)]
@@ -83,8 +83,8 @@ def test_one_units_keys_are_published_with_probability_at_most_delta(settings: A
 
 
 @every_claim
-def test_thresholds_are_the_least_whole_numbers_that_do(settings: Any) -> None:
-    """So that a twin which compares with >= instead of > is beyond its share at every tick."""
+def test_thresholds_are_the_least_sufficient_integers(settings: Any) -> None:
+    """A twin that compares with >= instead of > exceeds its share at every tick."""
     selection = pure(settings)
     for t in rounds(selection, settings):
         beyond = selection.threshold(t) - selection.exposure.max_per_key
@@ -94,7 +94,7 @@ def test_thresholds_are_the_least_whole_numbers_that_do(settings: Any) -> None:
 
 
 def ever(selection: KeySelection, first: int, last: int, thresholds: Any) -> float:
-    """P(a key with V events from tick `first` on is published by `last`) over noise that adds up."""
+    """Return P(key with V events from tick `first` is published by `last`), summed noise."""
     (term,) = selection.counter.noise_at(1).terms
     draw, most = masses(term.distribution), selection.exposure.max_per_key
     alive, published = np.ones(1), 0.0
@@ -107,7 +107,7 @@ def ever(selection: KeySelection, first: int, last: int, thresholds: Any) -> flo
     return published
 
 
-def test_the_chance_over_all_ticks_jointly_is_at_most_delta_and_not_vainly_small() -> None:
+def test_joint_publication_probability_is_close_below_delta() -> None:
     selection = pure(CLAIMS["simple"])
     chances = [ever(selection, first, 8, selection.threshold) for first in range(1, 9)]
     assert max(chances) <= float(FIFTH)
@@ -143,7 +143,7 @@ KEYS = 20_000
 
 
 def published(name: str, thresholds: Any) -> int:
-    """Return how many of so many keys, each with all that one user can add, are ever published."""
+    """Return the number of published keys, each with the largest addition of one user."""
     claim = TopK(LOSS, k=KEYS, **CLAIMS[name])
     known = {tick: thresholds(claim.selection, tick) for tick in range(1, 9)}
 
@@ -165,7 +165,7 @@ def published(name: str, thresholds: Any) -> int:
 
 
 @pytest.mark.parametrize("name", ["simple", "each tick", "often"])
-def test_of_many_keys_of_one_user_each_no_more_than_delta_are_published(name: str) -> None:
+def test_share_of_single_user_keys_published_is_below_delta(name: str) -> None:
     found = published(name, KeySelection.threshold)
     assert binom.sf(found - 1, KEYS, float(FIFTH)) > 1e-9
     assert found > KEYS * float(FIFTH) / 8
@@ -180,7 +180,7 @@ Outcome = dict[Any, float]
 
 
 def outcomes(selection: KeySelection, counts: tuple[int, int], threshold: Any) -> Outcome:
-    """The law of all that two ticks release of one key, with these counts so far, over noise that adds up."""
+    """Return the law of both ticks' releases of one key with these counts, summed noise."""
     (term,) = selection.counter.noise_at(1).terms
     law: Outcome = {}
     places = range(-25, 26)
@@ -218,7 +218,7 @@ def worst_slack(selection: KeySelection, threshold: Any) -> float:
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("at_least", [1, 2, 3])
 def test_all_that_two_ticks_release_keeps_epsilon_and_delta(at_least: int) -> None:
-    """Keys that another person brings later, or that are just at the pre-threshold, included."""
+    """This includes keys that another person adds later, and keys at the pre-threshold."""
     selection = pure({"horizon": 2, "mechanism": SimpleII, "at_least": at_least})
     assert worst_slack(selection, selection.threshold) <= float(FIFTH) + 1e-9
 
@@ -245,7 +245,7 @@ Placed = tuple[tuple[int, str], ...]
 
 
 def worlds(unit: Any) -> Iterator[tuple[Placed, Placed]]:
-    """All that one unit may have in the two streams."""
+    """Yield every placement of one unit's events in the two streams."""
     whole = unit.events * (1 if isinstance(unit, sg.Event) else unit.ticks)
     own = [p for size in range(whole + 1) for p in combinations([*PLACES, *PLACES], size) if fits(unit, p)]
     for one in set(own):
@@ -265,7 +265,7 @@ def replaced(unit: Any, one: Placed, two: Placed) -> bool:
 
 
 def trajectory(claim: TopK, events: Placed) -> tuple[np.ndarray, np.ndarray]:
-    """Which of a, b is eligible at each tick, and the exact vectors."""
+    """Return the eligibility of a and b at each tick, and the exact vectors."""
     memory = claim.initial_memory(1)
     eligible, vectors = np.zeros((3, 2), bool), np.zeros((3, 2), np.int64)
     for tick in range(3):
@@ -312,7 +312,7 @@ BOUNDED = [(1, 1), (2, 1), (1, 3), (2, 2), (3, 2)]
 @pytest.mark.parametrize(("max_keys", "max_per_key"), BOUNDED)
 @pytest.mark.parametrize("mechanism", [SimpleII, Kary, SquareRoot])
 def test_a_user_bounded_by_key_loses_no_more_than_declared(max_keys: int, max_per_key: int, mechanism: Any) -> None:
-    """All ways in which one user's events fall on three ticks of two keys."""
+    """All placements of one user's events on three ticks and two keys."""
     loss = sg.Approx(1, Fraction(1, 100))
     unit = sg.User(2, 3)
     bounds = {"max_keys": max_keys, "max_per_key": max_per_key}

@@ -42,7 +42,7 @@ every_window = pytest.mark.parametrize("window", ["running", "each"])
 
 
 def vectors(claim: Distinct, events: Events) -> np.ndarray:
-    """What goes into the counter."""
+    """Return the vectors that enter the counter."""
     run = claim.start(WIDTH, SilentNoise())
     release: list[np.ndarray] = []
     run._release_vector = lambda state, vector, counts: release.append(vector)  # type: ignore[method-assign,assignment,return-value]
@@ -53,7 +53,7 @@ def vectors(claim: Distinct, events: Events) -> np.ndarray:
 
 
 def table(unit: Any, window: str, max_groups: int = 1) -> dict[Events, np.ndarray]:
-    """The vectors of all streams; units that bound nothing have the same."""
+    """Return the vectors of all streams. Units without bounds share one table."""
     alike = sg.Event() if isinstance(unit, sg.Event | sg.WEvent) else unit
     return made(sg.User(4, 3) if isinstance(unit, sg.User) and window == "running" else alike, window, max_groups)
 
@@ -66,7 +66,7 @@ def made(unit: Any, window: str, max_groups: int) -> dict[Events, np.ndarray]:
 
 
 def quick(claim: Distinct, events: Events) -> np.ndarray:
-    """The same as `vectors` without the run, as far as no user's contributions are bounded."""
+    """Return `vectors` without a run, if no user's contributions are bounded."""
     memory, rows = claim.initial_memory(WIDTH), []
     for tick in range(TICKS):
         own = np.array([event[1:] for event in events if event[0] == tick], int).reshape(-1, 2)
@@ -140,12 +140,12 @@ def test_a_user_in_several_groups_loses_no_more_than_declared(window: str) -> No
 @pytest.mark.parametrize(
     ("unit", "tight"), [(sg.Event(), True), (sg.Event(replace=True), True), (sg.User(4, 3), True)], ids=repr
 )
-def test_the_running_claim_is_tight_where_ticks_are_counted_by_themselves(unit: Any, tight: bool) -> None:
+def test_running_claim_is_tight_with_simple_two(unit: Any, tight: bool) -> None:
     claim = Distinct(sg.Pure(1), universe=USERS, horizon=TICKS, unit=unit, mechanism=SimpleII)
     assert worst(claim, differences(unit, "running")) >= declared(claim) * 0.999
 
 
-def test_a_twin_whose_counter_hides_one_tick_is_caught() -> None:
+def test_twin_with_counter_for_single_events_is_caught() -> None:
     class Twin(Distinct):
         counter_unit = sg.Event()
 
@@ -153,14 +153,14 @@ def test_a_twin_whose_counter_hides_one_tick_is_caught() -> None:
     assert worst(twin, differences(sg.Event(), "running")) > 1.9 * declared(twin)
 
 
-def test_a_twin_that_counts_every_group_of_a_user_is_caught() -> None:
+def test_twin_that_counts_all_groups_of_users_is_caught() -> None:
     claim = Distinct(sg.Pure(1), universe=USERS, horizon=TICKS, unit=sg.User(4, 3))
     assert worst(claim, differences(sg.User(4, 3), "running", 2)) > 1.9 * declared(claim)
 
 
 @every_unit
 @every_window
-def test_a_run_counts_what_the_enumeration_does(unit: Any, window: str) -> None:
+def test_run_vectors_match_the_enumeration(unit: Any, window: str) -> None:
     claim = Distinct(sg.Pure(1), universe=USERS, horizon=TICKS, window=window, unit=unit)
     for stream in STREAMS[::251]:
         few = not isinstance(unit, sg.User) or unit.max_ticks == TICKS
@@ -180,7 +180,7 @@ def test_without_noise_the_distinct_users_of_each_group_are_counted() -> None:
             assert run.step(users=users, groups=groups).value.tolist() == [len(k) for k in known]
 
 
-def test_of_each_user_the_first_groups_count_whatever_others_do() -> None:
+def test_first_groups_of_each_user_count_independently_of_others() -> None:
     unit = sg.User(9, 9)
     run = Distinct(sg.Pure(1), universe=9, horizon=9, unit=unit, max_groups=2).start(4, SilentNoise())
     assert run.step(users=[1, 2, 1, 1], groups=[3, 0, 3, 1]).value.tolist() == [1, 1, 0, 1]
@@ -188,8 +188,8 @@ def test_of_each_user_the_first_groups_count_whatever_others_do() -> None:
     assert run.step(users=[1, 2], groups=[2, 1]).value.tolist() == [1, 1, 1, 1]
 
 
-def test_many_groups_of_a_user_are_counted_as_few_are() -> None:
-    """The number of each user's groups is kept where groups are many, and added up from bits where not."""
+def test_users_in_many_groups_are_counted_correctly() -> None:
+    """With many groups a run stores each user's number of groups, else it sums bits."""
     unit, chance = sg.User(99, 9), np.random.default_rng(5)
     events = [(chance.integers(0, 30, 200), chance.integers(0, 6, 200)) for _ in range(5)]
     for most in (1, 2, 300):
@@ -207,7 +207,7 @@ def test_many_groups_of_a_user_are_counted_as_few_are() -> None:
         assert large.counts.dtype == (np.uint16 if most > 255 else np.uint8)
 
 
-def test_a_memory_that_no_machine_has_is_refused_at_the_start() -> None:
+def test_table_larger_than_memory_limit_is_refused_at_start() -> None:
     claim = Distinct(sg.Pure(1), universe=2**31, horizon=9)
     with pytest.raises(ValueError, match=r"^universe must make at most 2\*\*36 bits .take fewer users or"):
         claim.start(2000)
@@ -220,7 +220,7 @@ def test_users_cost_no_more_than_one_first_appearance() -> None:
     assert claim.stddev(50) < Distinct(sg.Zcdp(1), universe=9, horizon=100).stddev(50)
 
 
-def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit() -> None:
+def test_feed_equals_steps_and_saved_run_continues_bit_for_bit() -> None:
     claim, noise = Distinct(sg.Pure(1), universe=20, horizon=9), InsecureNoise(4)
     steps, fed = claim.start(2, InsecureNoise(4)), claim.start(2, noise)
     chance = np.random.default_rng(3)
@@ -232,13 +232,13 @@ def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit() -> None:
     assert (loaded.step(users=users, groups=groups).value == steps.step(users=users, groups=groups).value).all()
 
 
-def test_what_is_no_user_is_dropped_without_a_word() -> None:
+def test_items_that_are_no_users_are_dropped_silently() -> None:
     run = Distinct(sg.Pure(1), universe=5, horizon=9).start(noise=SilentNoise())
     assert run.step(users=["x", None, 2.5, -1, 5, 2**70, 4, 4.0, float("nan")]).value.tolist() == [1]
     assert run.step().value.tolist() == [1]
 
 
-def test_what_makes_no_claim_is_refused() -> None:
+def test_invalid_distinct_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^universe must be declared"):
         Distinct(sg.Pure(1), horizon=9)
     for window in ("sliding 3", "decayed 3"):

@@ -1,4 +1,4 @@
-"""Extremes: never beyond the data but for a stated doubt, monotone over time, with bars in ranks."""
+"""Extremes: beyond the data only with the stated doubt, monotone, with rank bounds."""
 
 from typing import Any
 
@@ -25,9 +25,7 @@ def crowd(*cells: int, size: int = 1000) -> np.ndarray:
 
 @pytest.mark.parametrize("pan_private", [False, True])
 @pytest.mark.parametrize("branching", [0, 2, 3])
-def test_without_noise_the_extremes_are_the_outermost_cells_with_events_enough(
-    branching: int, pan_private: bool
-) -> None:
+def test_extremes_without_noise_are_outermost_cells_with_enough_events(branching: int, pan_private: bool) -> None:
     statistic = claim(branching=branching, pan_private=pan_private)
     run = statistic.start(noise=SilentNoise())
     assert run.step().value.tolist() == [[50], [0]]
@@ -39,7 +37,7 @@ def test_without_noise_the_extremes_are_the_outermost_cells_with_events_enough(
     assert run.step(crowd(10, 44)).value.tolist() == [[10], [44]]
 
 
-def test_an_extreme_takes_more_than_its_rank_of_events() -> None:
+def test_extreme_requires_more_events_than_its_rank() -> None:
     statistic = claim(window="each")
     for cell in range(50):
         run = statistic.start(noise=SilentNoise())
@@ -63,7 +61,7 @@ def test_running_extremes_are_monotone() -> None:
     assert (minima[-1] < minima[0]).any()
 
 
-def test_extremes_of_other_windows_come_and_go() -> None:
+def test_extremes_of_other_windows_can_shrink() -> None:
     run = claim(window="each").start(noise=SilentNoise())
     assert run.step(crowd(5, 45)).value.tolist() == [[5], [45]]
     assert run.step(crowd(20)).value.tolist() == [[20], [20]]
@@ -71,14 +69,14 @@ def test_extremes_of_other_windows_come_and_go() -> None:
 
 
 def overshoots(statistic: Extremes) -> float:
-    """How often noise alone makes an extreme, at any of 8 ticks."""
+    """Return the share of groups with an extreme from noise alone, in 8 ticks."""
     groups = 1500
     release = statistic.start(groups, InsecureNoise(5)).feed(ticks=[], values=[], groups=[], until=8)
     return float(release.reliable.any(axis=0).mean())
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
-def test_noise_is_an_extreme_no_more_often_than_the_doubt(loss: Pure | Zcdp) -> None:
+def test_noise_makes_an_extreme_as_seldom_as_doubt(loss: Pure | Zcdp) -> None:
     for doubt in (0.05, 0.5):
         assert overshoots(claim(loss=loss, doubt=doubt)) < doubt + Z * np.sqrt(doubt / 3000)
     assert overshoots(claim(loss=loss, doubt=0.5, branching=2)) > 0.005
@@ -99,7 +97,7 @@ def test_three_standard_deviations_are_not_enough() -> None:
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
-def test_the_bounds_on_events_beyond_hold_what_lies_there(loss: Pure | Zcdp) -> None:
+def test_bounds_on_events_beyond_extremes_hold(loss: Pure | Zcdp) -> None:
     values = np.clip(np.random.default_rng(7).normal(25, 6, 3000), 0, 49.9)
     statistic, groups = claim(loss=loss, window="each"), 1000
     exact = np.repeat(statistic.compute_totals(values), groups)
@@ -146,7 +144,7 @@ def test_feeding_equals_stepping(window: str, horizon: int | None) -> None:
     assert block.reliable.any()
 
 
-def test_a_saved_run_remembers_what_it_has_published() -> None:
+def test_saved_run_preserves_its_published_extremes() -> None:
     noise = InsecureNoise(4)
     run = claim().start(groups=["a", "b"], noise=noise)
     run.step(crowd(5, 45), groups=["a"] * 2000)
@@ -158,14 +156,14 @@ def test_a_saved_run_remembers_what_it_has_published() -> None:
     assert run.save() == twin.save()
 
 
-def test_without_a_horizon_later_ticks_ask_for_more() -> None:
+def test_without_a_horizon_later_ticks_require_more_events() -> None:
     endless = claim(horizon=None)
     parts = [1 / endless.chance_divisor(tick) for tick in range(1, 2000)]
     assert sum(parts) < 1
     assert endless.max_rank_error(100) > endless.max_rank_error(1)
 
 
-def test_what_makes_no_extremes_is_refused() -> None:
+def test_invalid_extremes_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"upper must be declared .* it must be public"):
         Extremes(Pure(1), lower=0, step=1, horizon=3)
     for wrong in (0, 0.6, True, -1, "x", None, (0, 1)):

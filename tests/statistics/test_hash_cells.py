@@ -25,7 +25,7 @@ NOISY = [Fraction(1, 50), Fraction(1, 4), Fraction(1, 3), Fraction(1)]
 
 @cache
 def occupied_law(cells: int, values: int) -> np.ndarray:
-    """Return the exact chances of 0, 1, ... occupied cells, as far as there are cells and values."""
+    """Return the exact probabilities of 0, 1, ... occupied cells."""
     most = min(cells, values)
     law, occupied = np.eye(1, most + 1)[0], np.arange(most + 1) / cells
     for _ in range(values):
@@ -53,7 +53,7 @@ def test_mean_and_variance_are_those_of_the_exact_law(cells: int, values: int) -
 @pytest.mark.parametrize("scale", NOISY, ids=str)
 @pytest.mark.parametrize("cells", [2, 3, 5, 50, 150, 1000])
 def test_intervals_hold_enough_of_the_exact_joint_law(cells: int, scale: Fraction) -> None:
-    """No chance: the law of hash and noise is enumerated."""
+    """Exact: the law of hash and noise is enumerated."""
     statistic = Count(sg.Pure(1 / scale), horizon=1, window="each", cells=cells)
     noise = DiscreteLaplace(scale)
     masses = np.array([noise.pmf(place) for place in range(-60, 61)])
@@ -80,7 +80,7 @@ def grid() -> list[Any]:
 def test_intervals_hold_the_number_of_values_as_often_as_stated(
     cells: int, values: int, epsilon: Any, window: str, unit: Any
 ) -> None:
-    """Seeded. A few shared cells without noise have few possible counts: more is held of those."""
+    """Seeded. Few cells without noise have few possible counts, so coverage is higher."""
     rng, law = np.random.default_rng(5), occupied_law(cells, values)
     codes = Codes("x", cells, "x", is_hashed=True)
     statistic: Any = build_distinct(codes, PartSettings(sg.Pure(epsilon), 8, window, None, unit, 1))
@@ -95,7 +95,7 @@ def test_intervals_hold_the_number_of_values_as_often_as_stated(
     assert np.all((low <= estimate.value) & (estimate.value <= high))
 
 
-def test_the_estimate_is_near_the_truth_and_its_error_is_known() -> None:
+def test_estimate_is_nearly_unbiased_with_known_error() -> None:
     law, table = occupied_law(4096, 2995), HashCells(4096)
     statistic = Count(sg.Pure(50), horizon=1, window="each", cells=4096)
     estimate = released(statistic, np.arange(len(law)))
@@ -128,7 +128,7 @@ def test_counts_below_zero_are_estimates_as_they_are() -> None:
     assert high == pytest.approx([-37, 2, 3], abs=1e-4)
 
 
-def test_a_large_table_changes_next_to_nothing() -> None:
+def test_large_table_changes_estimates_very_little() -> None:
     plain = released(Count(sg.Pure("1/10"), horizon=1, window="each"), [5, 80])
     hashed = released(Count(sg.Pure("1/10"), horizon=1, window="each", cells=2**40), [5, 80])
     assert hashed.value == pytest.approx(plain.value)
@@ -149,7 +149,7 @@ def test_adaptive_counters_hold_hash_and_noise_together() -> None:
     assert not np.any((first <= values) & (values <= last))
 
 
-def test_values_are_counted_over_ticks_groups_and_saves() -> None:
+def test_values_are_counted_across_ticks_groups_and_saves() -> None:
     claim = Distinct(sg.Pure(50), universe=64, horizon=8, hashed=True)
     run = claim.start(groups=["a", "b"], noise=SilentNoise())
     run.step(users=[1, 2, 2, 3], groups=["a", "a", "b", "b"])

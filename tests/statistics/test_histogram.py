@@ -23,7 +23,7 @@ UNITS: dict[Any, Sensitivity] = {
 }
 
 
-def test_without_noise_every_bin_has_the_events_of_its_label_and_group() -> None:
+def test_bins_without_noise_count_their_label_and_group() -> None:
     run = Histogram(sg.Pure(1), domain=LABELS, horizon=9).start(groups=["a", "b"], noise=SilentNoise())
     first = run.step(["no", "yes", 7, "x", None, 7.0], groups=["a", "b", "b", "a", "a", "c"])
     assert first.value.tolist() == [[0, 1, 0], [1, 0, 1]]
@@ -45,13 +45,13 @@ def test_releases_of_several_ticks_have_ticks_in_front() -> None:
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=repr)
-def test_the_reach_of_a_unit_is_that_of_all_bins_together(unit: Any) -> None:
+def test_unit_sensitivity_covers_all_bins_jointly(unit: Any) -> None:
     assert Histogram(sg.Pure(1), domain=LABELS, horizon=9, unit=unit).tick_sensitivity == UNITS[unit]
 
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp(1)], ids=repr)
 @pytest.mark.parametrize("replace", [False, True])
-def test_the_worst_loss_over_all_pairs_of_events_is_the_declared_one(loss: Any, replace: bool) -> None:
+def test_worst_loss_of_all_event_pairs_equals_the_claim(loss: Any, replace: bool) -> None:
     claim = Histogram(loss, domain=["yes", "no"], horizon=3, unit=sg.Event(replace=replace))
     worlds = [(v, g) for v in ("yes", "no", "x") for g in (0, 1)]
     vectors = {w: claim.compute_totals([w[0]], [w[1]], 2) for w in worlds}
@@ -62,7 +62,7 @@ def test_the_worst_loss_over_all_pairs_of_events_is_the_declared_one(loss: Any, 
     assert declared(claim) * 0.999 <= worst(claim, moved) <= declared(claim) * (1 + 1e-12)
 
 
-def test_a_twin_that_takes_a_replaced_event_for_one_move_is_caught() -> None:
+def test_twin_that_counts_replacement_as_one_move_is_caught() -> None:
     twin = Histogram(sg.Pure(1), domain=["yes", "no"], horizon=3, unit=sg.Event())
     moved = twin.compute_totals(["yes"]) - twin.compute_totals(["no"])
     assert worst(twin, [np.eye(3, dtype=int)[0][:, None] * moved]) > 1.9 * declared(twin)
@@ -80,7 +80,7 @@ def test_intervals_of_a_bin_hold_with_their_confidence() -> None:
 
 
 @pytest.mark.parametrize("pan_private", [False, True])
-def test_a_saved_histogram_goes_on_bit_for_bit(pan_private: bool) -> None:
+def test_saved_histogram_continues_bit_for_bit(pan_private: bool) -> None:
     claim = Histogram(sg.Pure(1), domain=LABELS, horizon=9, pan_private=pan_private)
     noise = InsecureNoise(5)
     run = claim.start(2, noise)
@@ -89,7 +89,7 @@ def test_a_saved_histogram_goes_on_bit_for_bit(pan_private: bool) -> None:
     assert (run.step([7], groups=[0]).value == loaded.step([7], groups=[0]).value).all()
 
 
-def test_what_is_missing_or_makes_no_claim_is_refused() -> None:
+def test_missing_or_duplicate_domain_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^domain must be declared \(the labels that are counted\), got None"):
         Histogram(sg.Pure(1), horizon=9)
     with pytest.raises(ValueError, match=r"^domain must be distinct, got 'a' twice"):

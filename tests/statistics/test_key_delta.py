@@ -1,4 +1,4 @@
-"""Keys that are discovered beside a delta of their own, and keys that were counted elsewhere."""
+"""Discovered keys with a separate delta, and keys counted externally."""
 
 from fractions import Fraction
 from typing import Any
@@ -19,7 +19,7 @@ LOSSES = [sg.Pure(1), sg.Zcdp("1/20")]
 @pytest.mark.parametrize("window", ["running", "each"])
 @pytest.mark.parametrize("unit", [sg.Event(), sg.WEvent(3)], ids=repr)
 def test_counters_keep_the_loss_and_thresholds_take_the_delta(loss: Any, window: str, unit: Any) -> None:
-    mechanism = SimpleII if window == "running" else None  # whose noise is whole numbers: tails are exact
+    mechanism = SimpleII if window == "running" else None  # its noise is integers, so tails are exact
     claim = TopK(loss, k=3, delta=DELTA, horizon=20, window=window, unit=unit, mechanism=mechanism)
     assert claim.native_charge == (loss, DELTA)
     assert claim.counter.loss == loss
@@ -31,15 +31,15 @@ def test_counters_keep_the_loss_and_thresholds_take_the_delta(loss: Any, window:
         assert share * (claim.exposure.pairs or 0) <= DELTA
 
 
-def test_it_is_the_pure_way_of_an_approximate_loss() -> None:
-    """Whose thresholds take all of delta, too."""
+def test_separate_delta_equals_an_approximate_loss() -> None:
+    """The thresholds use all of delta in both."""
     extra, inside = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9), TopK(sg.Approx(1, DELTA), k=1, horizon=9)
     assert inside.native_charge == extra.native_charge
     assert [inside.selection.threshold(t) for t in range(1, 10)] == [extra.selection.threshold(t) for t in range(1, 10)]
 
 
 def test_a_lower_threshold_is_caught_by_the_exact_tail() -> None:
-    """A unique key at one tick: its chance is that of the noise alone."""
+    """A unique key at one tick is published with the probability of the noise alone."""
     claim = TopK(sg.Pure(1), k=1, delta=Fraction(1, 5), horizon=1, mechanism=SimpleII)
     (term,) = claim.counter.noise_at(1).terms
 
@@ -50,7 +50,7 @@ def test_a_lower_threshold_is_caught_by_the_exact_tail() -> None:
     assert chance(threshold) <= 1 / 5 < chance(threshold - 1)
 
 
-def test_a_delta_is_refused_where_it_means_nothing() -> None:
+def test_delta_without_meaning_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^delta must be None where the loss has one, got 1e-06"):
         TopK(sg.Approx(1, DELTA), k=1, delta=1e-6)
     with pytest.raises(ValueError, match=r"^delta must be None where the domain is declared, got"):
@@ -63,7 +63,7 @@ def test_a_delta_is_refused_where_it_means_nothing() -> None:
 
 
 @pytest.mark.parametrize("window", ["running", "each", "sliding 2"])
-def test_counted_keys_are_as_so_many_events(window: str) -> None:
+def test_counted_keys_equal_repeated_events(window: str) -> None:
     claim = TopK(sg.Pure(1), k=200, delta=Fraction(1, 5), horizon=9, window=window)
     by_events, by_counts = (claim.start(noise=InsecureNoise(3)) for _ in range(2))
     rng = np.random.default_rng(1)
@@ -83,7 +83,7 @@ def test_counted_keys_are_read_item_by_item() -> None:
     assert ranking.counts[0].tolist() == [250]
 
 
-def test_counted_keys_are_refused_where_units_are_bounded_or_nothing_is_discovered() -> None:
+def test_counted_keys_are_refused_without_discovery_or_with_bounds() -> None:
     users = TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9, unit=sg.User(1, 1)).start()
     with pytest.raises(ValueError, match=r"^keys must be given as events where units are bounded"):
         users.step_keys(["a"], [1])
@@ -93,7 +93,7 @@ def test_counted_keys_are_refused_where_units_are_bounded_or_nothing_is_discover
         TopK(sg.Pure(1), k=1, delta=DELTA, horizon=9).start().step_keys(["a"], [1, 2])
 
 
-def test_saved_runs_tell_the_number_of_keys_in_powers_of_two_only() -> None:
+def test_saved_size_reveals_keys_in_powers_of_two() -> None:
     def size(count: int, length: int = 3) -> int:
         run = TopK(sg.Pure(1), k=9, delta=DELTA, horizon=9).start(noise=SilentNoise())
         run.step_keys([f"{i:0{length}}" for i in range(count)], [1] * count)

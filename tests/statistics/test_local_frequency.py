@@ -1,4 +1,4 @@
-"""Predicted errors of reports that devices repeat: those of simulations, collisions of hashes in them."""
+"""Predicted errors of repeated device reports match simulation, with hash collisions."""
 
 from dataclasses import replace
 from math import sqrt
@@ -24,7 +24,7 @@ def predicted(claim, copies):
 
 
 def estimates(claim):
-    """Of an item that nobody has, among devices that each send their report so many times."""
+    """Return estimates of an absent item, if each device repeats its report."""
     noise, found = InsecureNoise(1), []
     for seed in range(TIMES):
         each = replace(claim, seed=seed)
@@ -36,8 +36,8 @@ def estimates(claim):
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
-def test_the_error_of_repeated_reports_is_that_of_simulations(claim):
-    """Collisions are skewed: a factor of 1.3 either way is beyond what they could feign."""
+def test_predicted_error_of_repeated_reports_matches_simulation(claim):
+    """Collisions are skewed, but cannot cause a factor of 1.3 in either direction."""
     found = estimates(claim)
 
     def fits(stddev):
@@ -49,6 +49,6 @@ def test_the_error_of_repeated_reports_is_that_of_simulations(claim):
     assert not fits(predicted(claim, COPIES) / 1.4)
 
 
-def test_where_nothing_collides_all_of_it_is_repeated():
+def test_error_without_collisions_grows_with_root_of_copies():
     claim = RandomisedResponse(Pure(2), items=ITEMS)
     assert predicted(claim, COPIES) == pytest.approx(sqrt(COPIES) * predicted(claim, 1))

@@ -1,4 +1,4 @@
-"""The noise of many ticks: each law once, on the scale of its tick, and never narrower than it is."""
+"""The noise of many ticks: each law once, scaled for its tick, and never too narrow."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -53,7 +53,7 @@ def test_factors_are_half_widths_in_standard_deviations(counter: Any) -> None:
     assert (half_width_factors(noises, 0.95, 3) >= half_width_factors(noises, 0.95, 1) * (1 - 1e-12)).all()
 
 
-def test_a_toeplitz_counter_has_one_law_and_a_tree_as_many_as_it_has_blocks() -> None:
+def test_toeplitz_counter_has_one_law_and_tree_has_several() -> None:
     toeplitz = Count(sg.Zcdp(1), horizon=TICKS, mechanism=BufferedToeplitz).counter
     tree = Count(sg.Pure(1), horizon=TICKS, mechanism=Binary).counter
     assert len(NoiseLaws.from_noises(all_noises(toeplitz)).distinct_laws) == 1

@@ -1,4 +1,4 @@
-"""Statistics whose ticks are open: vectors may come in parts, which rest as noisy as all else."""
+"""Statistics with open ticks: vectors can be added in parts and are stored noisy."""
 
 from dataclasses import fields
 from typing import Any
@@ -40,7 +40,7 @@ def test_all_counters_of_vectors_can_have_open_ticks() -> None:
     assert set(KINDS) - set(VECTORS) == {"Distinct", "TopK"}, "which remember who, or which, was there"
 
 
-def test_what_is_cut_off_or_counted_as_a_whole_cannot_come_in_parts() -> None:
+def test_clipped_or_whole_tick_statistics_refuse_open_ticks() -> None:
     with pytest.raises(ValueError, match=r"^open_ticks must be False where a tick is cut off"):
         Count(sg.Pure(1), horizon=9, unit=sg.Tick(5), **OPEN)
     with pytest.raises(ValueError, match=r"^open_ticks must be False where a tick is cut off"):

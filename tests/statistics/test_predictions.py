@@ -1,4 +1,4 @@
-"""What claims say of their error before any data is what simulation shows."""
+"""Errors that claims predict before any data match simulation."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ RUNS, COUNT = 4000, 3000
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
 @pytest.mark.parametrize("statistic", [Mean, Variance])
-def test_the_predicted_standard_error_is_that_of_simulation(statistic: type, loss: sg.privacy.Loss) -> None:
+def test_predicted_standard_error_matches_simulation(statistic: type, loss: sg.privacy.Loss) -> None:
     claim = statistic(loss, lower=0, upper=10, step=0.1, horizon=100)
     values = np.clip(np.random.default_rng(1).normal(6, 2, COUNT), 0, 10)
     run = claim.start(RUNS, InsecureNoise(5))

@@ -31,7 +31,7 @@ def claim(**settings: Any) -> Quantile:
 
 
 def order_statistic(values: np.ndarray, q: float) -> float:
-    """The least value up to which a part q of all values lies."""
+    """Return the least value with at least a share q of all values up to it."""
     return float(np.sort(values)[ceil(parse_fractions(q)[0] * len(values)) - 1])
 
 
@@ -46,13 +46,13 @@ def test_without_noise_quantiles_are_order_statistics(branching: int, pan_privat
         assert run.step(new).value[:, 0].tolist() == [order_statistic(view, q) for q in MANY]
 
 
-def test_a_rank_that_decimals_say_is_not_moved_by_floats() -> None:
+def test_decimal_rank_is_exact_in_spite_of_floats() -> None:
     release = claim(q=0.07, upper=100).start(noise=SilentNoise()).step(np.arange(100))
     assert release.value.tolist() == [6]
 
 
 @pytest.mark.parametrize("unit", [Event(), Event(replace=True)])
-def test_no_event_moves_the_vector_farther_than_the_reach_and_some_go_as_far(unit: Event) -> None:
+def test_sensitivity_is_the_largest_move_of_an_event(unit: Event) -> None:
     statistic = claim(upper=9, branching=2, unit=unit)
     added = [statistic.compute_totals([v], [g], width=2) for v, g in product(range(9), (0, 1))]
     vectors = [a - b for a, b in product(added, added)] if unit.replace else added
@@ -73,7 +73,7 @@ def test_quantiles_never_cross_and_ranks_never_fall() -> None:
     assert (np.diff(make_monotone(noisy), axis=1) >= 0).all()
 
 
-def test_making_ranks_monotone_adds_nothing_to_the_largest_error() -> None:
+def test_monotone_ranks_do_not_increase_the_largest_error() -> None:
     rng = np.random.default_rng(3)
     truth = np.sort(rng.integers(0, 100, (200, 30, 1)), axis=1).astype(float)
     truth[:, 0], truth[:, -1] = 0, 100
@@ -106,7 +106,7 @@ def agrees(errors: np.ndarray, variance: np.ndarray) -> bool:
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
 @pytest.mark.parametrize("q", [0.5, 0.9])
-def test_the_error_of_a_rank_equals_what_simulation_shows(loss: Pure | Zcdp, q: float) -> None:
+def test_rank_error_matches_simulation(loss: Pure | Zcdp, q: float) -> None:
     statistic = claim(loss=loss, q=q, branching=4)
     profile, (part,) = profile_of(statistic, 31), parse_fractions(q)
     errors = (profile.ranks - q * profile.total[:, None])[0]
@@ -132,7 +132,7 @@ def test_the_released_rank_error_is_that_of_the_published_cell() -> None:
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(0.5)])
 @pytest.mark.parametrize("events", [20, 200, 5000])
-def test_intervals_hold_the_true_quantile_at_least_as_often_as_they_say(loss: Pure | Zcdp, events: int) -> None:
+def test_intervals_hold_true_quantile_at_stated_confidence(loss: Pure | Zcdp, events: int) -> None:
     values = np.clip(np.random.default_rng(7).normal(20, 6, events), 0, 39.9)
     statistic, groups = claim(loss=loss, q=(0.5, 0.9)), 1000
     truth = [order_statistic(np.floor(values), q) for q in (0.5, 0.9)]
@@ -160,7 +160,7 @@ def test_intervals_without_their_half_widths_miss() -> None:
     assert (high - low).sum() < (wide_high - wide_low).sum()
 
 
-def test_enough_is_judged_from_noisy_counts() -> None:
+def test_reliability_is_decided_from_noisy_counts() -> None:
     statistic = claim(q=(0.5, 0.99))
     few, many = ([20] * count for count in (3, 1000))
     assert statistic.start(noise=SilentNoise()).step(few).reliable.tolist() == [[False], [False]]
@@ -184,7 +184,7 @@ def test_feeding_equals_stepping(window: str, q: Any) -> None:
     assert steps[0].value.shape == ((3,) if q == 0.5 else (2, 3))
 
 
-def test_a_saved_run_goes_on_bit_for_bit() -> None:
+def test_saved_run_continues_bit_for_bit() -> None:
     noise = InsecureNoise(4)
     run = claim().start(groups=["a", "b"], noise=noise)
     run.step([3, 5], groups=["a", "b"])
@@ -207,7 +207,7 @@ def test_a_pan_private_run_survives_an_intrusion() -> None:
     assert run.noise().stddev > statistic.counter.stddev(run.tick)
 
 
-def test_what_makes_no_quantile_is_refused() -> None:
+def test_invalid_quantile_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"lower must be declared .* it must be public"):
         Quantile(Pure(1), upper=1, step=1, horizon=3)
     with pytest.raises(ValueError, match="step must be declared"):

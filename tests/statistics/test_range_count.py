@@ -1,4 +1,4 @@
-"""Any box is answered from one run: exactly without noise, with the claimed error under it."""
+"""One run answers any box: exactly without noise, else with the claimed error."""
 
 from itertools import product
 from math import prod
@@ -29,7 +29,7 @@ def table(seed: int, size: int = 60) -> dict[str, Any]:
 
 
 def true_count(events: dict[str, Any], age: tuple[Any, Any], pay: tuple[Any, Any]) -> int:
-    """By plain comparison, with what lies outside an axis in its end cells."""
+    """Count by plain comparison. Values outside an axis belong to its end cells."""
     inside = np.ones(len(events["age"]), bool)
     for name, (start, end) in (("age", age), ("pay", pay)):
         edges = AXES[name].edges
@@ -72,7 +72,7 @@ def test_a_time_range_is_the_difference_of_two_releases() -> None:
 
 
 def moves(statistic: RangeCount) -> list[np.ndarray]:
-    """What every event that there can be adds, in two groups."""
+    """Return the vector of every possible event in two groups."""
     centres = [(axis.edges[:-1] + axis.edges[1:]) / 2 for axis in AXES.values()]
     values = [{"age": [age], "pay": [pay]} for age, pay in product(*centres)]
     return [statistic.compute_totals(value, [group], width=2) for value, group in product(values, (0, 1))]
@@ -87,7 +87,7 @@ def worst(vectors: list[np.ndarray]) -> tuple[int, int, int]:
 
 
 @pytest.mark.parametrize("branching", [0, 2, 3])
-def test_no_unit_moves_the_vector_farther_than_its_reach_and_some_go_as_far(branching: int) -> None:
+def test_sensitivity_is_the_largest_move_of_a_unit(branching: int) -> None:
     one, other = claim(branching=branching), claim(branching=branching, unit=Event(replace=True))
     added = moves(one)
     assert Sensitivity(*worst(added)) == one.tick_sensitivity
@@ -97,7 +97,7 @@ def test_no_unit_moves_the_vector_farther_than_its_reach_and_some_go_as_far(bran
     assert worst(added)[0] > forgotten
 
 
-def test_a_whole_tick_or_user_moves_as_far_as_all_of_its_events() -> None:
+def test_tick_or_user_moves_by_all_its_events() -> None:
     levels = claim().space.levels
     assert claim(unit=Tick(3)).tick_sensitivity == Sensitivity(3 * levels, 9 * levels, 3 * levels)
     assert claim(unit=User(2, 4)).tick_sensitivity == Sensitivity(2 * levels, 4 * levels, 2 * levels)
@@ -110,7 +110,7 @@ def agrees(errors: np.ndarray, claimed: float) -> bool:
 
 
 @pytest.mark.parametrize("loss", [Pure(1), Zcdp(1)])
-def test_the_standard_error_of_a_box_equals_what_simulation_shows(loss: Pure | Zcdp) -> None:
+def test_standard_error_of_box_matches_simulation(loss: Pure | Zcdp) -> None:
     statistic = claim(loss=loss, branching=2)
     release = statistic.start(WIDTH, InsecureNoise(21)).step()
     for box in ({}, {"age": (10, 40)}, {"age": (None, 40), "pay": (0, None)}, {"age": (30, 40), "pay": (-0.5, 1)}):
@@ -124,14 +124,14 @@ def test_the_standard_error_of_a_box_equals_what_simulation_shows(loss: Pure | Z
         assert 0.93 < ((low <= 0) & (high >= 0)).mean() < 0.99
 
 
-def test_a_box_of_many_blocks_under_the_noise_of_one_is_found_out() -> None:
+def test_twin_with_noise_of_one_block_is_caught() -> None:
     statistic = claim(branching=2)
     estimate = statistic.start(WIDTH, InsecureNoise(22)).step().count(age=(10, 40), pay=(-0.5, 0.5))
     assert not agrees(estimate.value, statistic.counter.stddev(1))
 
 
 def fed(statistic: RangeCount, noise: Any) -> tuple[Any, Any]:
-    """The same events in one call and step by step."""
+    """Return the releases of the same events in one call and step by step."""
     events = [table(seed, 20) for seed in range(4)]
     groups = [np.arange(20) % 3 for _ in events]
     together = {name: np.concatenate([event[name] for event in events]) for name in AXES}
@@ -158,7 +158,7 @@ def test_an_empty_feed_releases_nothing() -> None:
     assert none.extremes("age").value.shape == (0, 2, 2)
 
 
-def test_a_saved_run_goes_on_bit_for_bit() -> None:
+def test_saved_run_continues_bit_for_bit() -> None:
     noise = InsecureNoise(4)
     run = claim().start(groups=["a", "b"], noise=noise)
     run.step(table(1, 2), groups=["a", "b"])
@@ -174,12 +174,12 @@ def test_users_are_bounded_before_they_are_placed() -> None:
         assert release.count().value.tolist() == [expected]
 
 
-def test_an_event_counts_if_it_has_a_number_on_every_axis() -> None:
+def test_event_without_number_on_an_axis_is_not_counted() -> None:
     release = claim().start(noise=SilentNoise()).step({"age": [1, None, 3], "pay": [0.1, 0.1, "much"]})
     assert release.count().value.tolist() == [1]
 
 
-def test_any_table_with_named_columns_will_do() -> None:
+def test_any_table_with_named_columns_is_accepted() -> None:
     records = np.array([(12, 0.1), (44, -0.9)], dtype=[("age", "i8"), ("pay", "f8")])
     assert claim().start(noise=SilentNoise()).step(records).count(age=(None, 40)).value.tolist() == [1]
     with pytest.raises(ValueError, match="values must be a table with a column 'pay', got none"):
@@ -245,7 +245,7 @@ def test_the_claim_is_frozen_hashable_and_printable() -> None:
     assert isinstance(claim(mechanism=Kary).counter, Kary)
 
 
-def test_what_makes_no_range_count_is_refused() -> None:
+def test_invalid_range_count_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"axes must be declared .* it must be public"):
         RangeCount(Pure(1), horizon=4)
     for wrong in ({}, [("age", 3)], "age", {3: AXES["age"]}, 5):

@@ -1,4 +1,4 @@
-"""Laws of means: what is measured, where intervals end, and how often they hold the truth."""
+"""Laws of means: channels, interval ends and coverage."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -34,7 +34,7 @@ Noise = tuple[np.ndarray, np.ndarray, float, float, float]
 
 
 def channels(draws: int, count: int, confidence: float) -> tuple[np.ndarray, float]:
-    """Noise of variance 1 in each channel, of so many Laplace draws or normal, and its half width."""
+    """Return channel noise of variance 1, a Laplace sum or normal, and its half width."""
     rng = np.random.default_rng(100 + draws)
     if not draws:
         return rng.normal(size=(count, RUNS)), NormalDist().inv_cdf((1 + confidence) / 2)
@@ -63,7 +63,7 @@ def noisy(noise: Noise, n: int, m: float, spread: float) -> ratio.MomentSums:
 
 
 def covered(noise: Noise, at: tuple[int, float, float], interval: Interval, confidence: float = 0.95) -> float:
-    """How often the interval holds the mean, at this count, mean and spread."""
+    """Return the coverage of the mean, at this count, mean and spread."""
     n, m, spread = at
     factor = noise[-1]
     sums = noisy(noise, n, m, spread)
@@ -72,7 +72,7 @@ def covered(noise: Noise, at: tuple[int, float, float], interval: Interval, conf
 
 
 def coverages(noise: Noise, interval: Interval, counts: tuple[int, ...] = COUNTS) -> np.ndarray:
-    """Over all counts, means and spreads."""
+    """Return the coverage for all counts, means and spreads."""
     cells = [(n, m, spread) for n in counts for m in MEANS for spread in SPREADS]
     return np.array([covered(noise, cell, interval) for cell in cells])
 
@@ -95,14 +95,14 @@ def unfloored(sums: ratio.MomentSums, factor: np.ndarray, confidence: float) -> 
     return low, -minus_high
 
 
-def test_an_event_moves_the_channels_by_no_more_than_is_charged() -> None:
+def test_event_moves_channels_by_at_most_the_charge() -> None:
     u = np.linspace(-1, 1, 2001)
     event = np.stack([np.ones_like(u), u])
     assert np.abs(np.array(ratio.L1_MEAN_ROWS) @ event).sum(axis=0).max() == pytest.approx(2)
     assert np.square(np.array(ratio.L2_MEAN_ROWS) @ event).sum(axis=0).max() == pytest.approx(34)
 
 
-def test_the_channels_have_less_error_than_a_budget_split_in_two() -> None:
+def test_channels_have_less_error_than_budget_split_in_two() -> None:
     means = np.linspace(-0.6, 0.6, 13)
 
     def error(rows: ratio.ChannelRows, reach: float) -> np.ndarray:
@@ -132,7 +132,7 @@ def test_both_ends_solve_fiellers_equation() -> None:
         assert np.abs(m * count - end * count) == pytest.approx(k * np.hypot(4.0, end * 7.0))
 
 
-def test_turning_the_data_around_turns_the_interval_around() -> None:
+def test_negated_data_negate_the_interval() -> None:
     count, total = np.random.default_rng(2).normal(0, 50, (2, 1000))
     sums = ratio.MomentSums(count, total, np.array([9.0]), np.array([5.0]))
     low, high = ratio.mean_interval(sums, np.array([2.1]), 0.95)
@@ -141,7 +141,7 @@ def test_turning_the_data_around_turns_the_interval_around() -> None:
     assert np.array_equal(high, -turned_low)
 
 
-def test_whatever_the_numbers_the_interval_is_in_range_and_holds_the_estimate() -> None:
+def test_interval_is_in_range_and_holds_estimate_for_any_numbers() -> None:
     wild = np.array([0.0, 1e-300, 1.0, 5.0, 1e6, 1e18, 1e200, 1e308, np.inf, np.nan])
     values = np.concatenate([wild, -wild])
     count, total = (grid.ravel() for grid in np.meshgrid(values, values))
@@ -186,7 +186,7 @@ def test_broken_intervals_are_caught(broken: Interval) -> None:
     assert coverage.min() < 0.93 - SURE or coverage.max() > 0.98 + SURE
 
 
-def test_the_mean_is_nearly_unbiased_where_there_is_enough() -> None:
+def test_mean_of_enough_events_is_nearly_unbiased() -> None:
     noise = noise_of(ratio.L1_MEAN_ROWS, 5)
     for n in (100, 1000, 10**5):
         sums = noisy(noise, n, 0.5, 9.0)

@@ -1,4 +1,4 @@
-"""Laws of variances: what is measured, where intervals lie, and how often they hold the truth."""
+"""Laws of variances: channels, interval ends and coverage."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -55,7 +55,7 @@ def noisy(noise: Noise, n: int, shape: tuple[float, float], sd: float) -> tuple[
 
 
 def coverages(noise: Noise, interval: Interval, counts: tuple[int, ...] = COUNTS) -> np.ndarray:
-    """How often the interval holds the variance, over counts, shapes and spreads."""
+    """Return the coverage of the variance, for counts, shapes and spreads."""
     found = []
     for n, shape, sd in product(counts, SHAPES, (3.0, 40.0)):
         w, squares = noisy(noise, n, shape, sd)
@@ -80,11 +80,11 @@ def halved(squares: spread.SquareSums, factor: np.ndarray, confidence: float) ->
 
 
 def uncorrelated(squares: spread.SquareSums, factor: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """Forgets that the squares share noise with the count."""
+    """A broken twin: it ignores noise that squares and count share."""
     return spread.variance_interval(replace(squares, covariance=np.zeros(1)), factor, confidence)
 
 
-def test_an_event_moves_the_channels_by_no_more_than_is_charged() -> None:
+def test_event_moves_channels_by_at_most_the_charge() -> None:
     u = np.linspace(-1, 1, 401)
     event = np.stack([np.ones_like(u), u, u * u])
     change = (event[1:, :, None] - event[1:, None, :]).reshape(2, -1)
@@ -123,7 +123,7 @@ def test_without_noise_the_interval_is_the_sample_variance() -> None:
         assert end == pytest.approx(truth, abs=1e-7)
 
 
-def test_the_noise_of_squares_about_a_mean_is_that_of_its_terms() -> None:
+def test_noise_of_centred_squares_matches_its_covariance() -> None:
     rng = np.random.default_rng(3)
     covariance = noise_covariance(spread.L2_VARIANCE_ROWS)
     sn, ss, sq = (np.array([np.sqrt(covariance[i, i])]) for i in range(3))
@@ -134,7 +134,7 @@ def test_the_noise_of_squares_about_a_mean_is_that_of_its_terms() -> None:
         assert squares.residual_stddev(np.array([m]), np.array([w])) == pytest.approx(exact)
 
 
-def test_turning_the_data_around_changes_nothing() -> None:
+def test_negated_data_have_the_same_interval() -> None:
     _, squares = noisy(noise_of(spread.L1_VARIANCE_ROWS, 5), 40, (0.4, 0.3), 20.0)
     turned = replace(squares, sums=replace(squares.sums, total=-squares.sums.total))
     for one, other in zip(
@@ -145,7 +145,7 @@ def test_turning_the_data_around_changes_nothing() -> None:
         assert np.array_equal(one, other)
 
 
-def test_whatever_the_numbers_the_interval_is_in_range_and_holds_the_estimate() -> None:
+def test_interval_is_in_range_and_holds_estimate_for_any_numbers() -> None:
     wild = np.array([0.0, 1e-300, 1.0, 5.0, 1e6, 1e18, 1e200, 1e308, np.inf, np.nan])
     values = np.concatenate([wild, -wild])
     count, total, square = (grid.ravel() for grid in np.meshgrid(values, values, values))
@@ -176,7 +176,7 @@ def test_intervals_cover_from_93_to_98_percent_at_every_count(rows: ratio.Channe
 
 
 def at_bounds(noise: Noise, n: int, above: int, sd: float) -> float:
-    """How often the interval holds the variance of n values, so many at the upper bound, the others at -1."""
+    """Return the coverage for n values, `above` of them at the upper bound, the others at -1."""
     w, squares = noisy(noise, n, ((2 * above - n) / n, 1.0), sd)
     low, high = spread.variance_interval(squares, np.array([noise[2]]), 0.95)
     return float(((low <= w + 1e-9) & (w - 1e-9 <= high)).mean())
@@ -185,7 +185,7 @@ def at_bounds(noise: Noise, n: int, above: int, sd: float) -> float:
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("rows", "draws"), NOISY)
 def test_few_values_at_both_bounds_are_covered_as_stated(rows: ratio.ChannelRows, draws: int) -> None:
-    """The hardest streams; seeded, so that half a percent of chance is all that has to be allowed for."""
+    """The hardest streams. Seeded, so a tolerance of half a percent suffices."""
     noise = noise_of(rows, draws)
     for n, share in product((5, 6, 7, 10, 30), (0.0, 0.2, 0.5)):
         found = [at_bounds(noise, n, int(n * share), part * n) for part in (0.05, 0.15, 0.2, 0.25, 0.4, 1.5)]
@@ -194,7 +194,7 @@ def test_few_values_at_both_bounds_are_covered_as_stated(rows: ratio.ChannelRows
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(("rows", "draws"), PUBLIC)
-def test_with_public_counts_they_cover_as_much_and_little_too_much(rows: ratio.ChannelRows, draws: int) -> None:
+def test_public_count_intervals_cover_slightly_too_much(rows: ratio.ChannelRows, draws: int) -> None:
     noise = noise_of(rows, draws)
     assert lawful(coverages(noise, spread.variance_interval, counts=(5, 20, 100)), most=0.99)
     assert lawful(coverages(noise, spread.variance_interval, counts=(1000, 10**4, 10**6)))
@@ -205,7 +205,7 @@ def test_broken_intervals_are_caught(broken: Interval) -> None:
     assert not lawful(coverages(noise_of(spread.L1_VARIANCE_ROWS, 5), broken, counts=(5, 1000)))
 
 
-def test_the_variance_is_nearly_unbiased_where_there_is_enough() -> None:
+def test_variance_of_enough_events_is_nearly_unbiased() -> None:
     for rows, draws in (*NOISY, *PUBLIC):
         for n in (300, 10**4):
             w, squares = noisy(noise_of(rows, draws), n, (0.5, 0.4), 9.0)

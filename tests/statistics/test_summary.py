@@ -1,4 +1,4 @@
-"""Summaries: one run for count, sum, mean and spread, each with the error bars of its own."""
+"""Summaries: one run for count, sum, mean and spread, each with its own error."""
 
 from typing import Any
 
@@ -31,7 +31,7 @@ def alike(one: Estimate, two: Estimate) -> None:
 
 
 @every_loss
-def test_its_mean_and_spread_are_those_of_a_mean_and_a_variance_of_the_whole_loss(loss: Any) -> None:
+def test_mean_and_spread_equal_those_of_mean_and_variance(loss: Any) -> None:
     settings = {"lower": 0, "upper": 10, "step": 0.1, "horizon": 100}
     values, groups = np.random.default_rng(1).gamma(2, 1.5, 900), np.arange(900) % 3
     columns = {"values": values, "groups": groups}
@@ -44,7 +44,7 @@ def test_its_mean_and_spread_are_those_of_a_mean_and_a_variance_of_the_whole_los
 
 @every_loss
 @with_squares
-def test_without_noise_its_count_and_sum_are_those_of_a_count_and_a_sum(loss: Any, squares: bool) -> None:
+def test_count_and_sum_without_noise_match_count_and_sum(loss: Any, squares: bool) -> None:
     values = [*np.random.default_rng(2).normal(5, 4, 500), None, float("nan"), float("inf")]
     for bounds in BOUNDS:
         made = claim(loss, bounds, squares=squares)
@@ -59,7 +59,7 @@ def test_without_noise_its_count_and_sum_are_those_of_a_count_and_a_sum(loss: An
 
 
 def many(made: Summary, values: np.ndarray, ticks: int) -> tuple[Any, float]:
-    """The summaries of RUNS groups that saw these values, each under noise of its own, and their sum."""
+    """Return the summaries of RUNS groups with these values and separate noise, and the sum."""
     run, vector = made.start(RUNS, InsecureNoise(4)), made.compute_totals(values)
     totals = np.zeros((ticks, made.channels, RUNS), np.int64)
     totals[0] = vector[:, None]
@@ -76,9 +76,7 @@ def covered(bounds: tuple[np.ndarray, np.ndarray], truth: float) -> float:
 @every_loss
 @with_squares
 @pytest.mark.parametrize("bounds", BOUNDS, ids=str)
-def test_counts_and_sums_have_the_error_and_the_coverage_that_were_predicted(
-    loss: Any, squares: bool, bounds: tuple[int, int]
-) -> None:
+def test_counts_and_sums_have_predicted_error_and_coverage(loss: Any, squares: bool, bounds: tuple[int, int]) -> None:
     made, ticks = claim(loss, bounds, squares=squares), 3
     view, total = many(made, np.linspace(*bounds, 40), ticks)
     for name, truth in (("count", 40.0), ("sum", total)):
@@ -96,7 +94,7 @@ def test_counts_and_sums_have_the_error_and_the_coverage_that_were_predicted(
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
 @pytest.mark.parametrize("public", [False, True])
-def test_means_of_the_channels_of_a_variance_cover_from_93_to_98_percent(loss: Any, public: bool) -> None:
+def test_means_from_variance_channels_cover_93_to_98_percent(loss: Any, public: bool) -> None:
     unit = sg.Event(replace=public)
     made = claim(loss, squares=True, horizon=1000, public_counts=public, unit=unit)
     for count in (5, 100, 10**4):
@@ -105,7 +103,7 @@ def test_means_of_the_channels_of_a_variance_cover_from_93_to_98_percent(loss: A
             assert 0.93 - SURE < covered(view.mean.interval(0.95), total / count) < 0.98 + SURE, count
 
 
-def test_a_law_that_forgets_a_channel_or_a_weight_is_found() -> None:
+def test_law_without_a_channel_or_weight_is_caught() -> None:
     """The broken twins: one channel for two, and equal weights."""
     made = claim(bounds=(-3, 7))
     view, total = many(made, np.linspace(-3, 7, 40), 3)
@@ -119,7 +117,7 @@ def test_a_law_that_forgets_a_channel_or_a_weight_is_found() -> None:
         assert found < 0.95 - SURE or found > 0.97 + SURE
 
 
-def test_one_count_for_all_costs_what_the_claim_says() -> None:
+def test_shared_count_costs_the_stated_factor() -> None:
     for loss, price, with_squares in ((sg.Pure("1/20"), 1.414, 2.449), (sg.Zcdp("1/20"), 1.944, 1.601)):
         alone = Count(loss, horizon=100, mechanism=sg.continual.Kary).stddev(7)
         for squares, factor in ((False, price), (True, with_squares)):
@@ -138,7 +136,7 @@ def test_one_count_for_all_costs_what_the_claim_says() -> None:
 
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
 @with_squares
-def test_a_public_count_is_exact_and_the_sum_has_no_noise_of_it(loss: Any, squares: bool) -> None:
+def test_public_count_is_exact_and_adds_no_noise(loss: Any, squares: bool) -> None:
     made = claim(loss, (35, 42), squares=squares, public_counts=True, unit=sg.Event(replace=True))
     view, total = many(made, np.linspace(35, 42, 40), 3)
     assert (view.count.value == 40).all()
@@ -150,7 +148,7 @@ def test_a_public_count_is_exact_and_the_sum_has_no_noise_of_it(loss: Any, squar
     assert 0.95 - SURE < covered(view.sum.interval(0.95), total) < 0.97 + SURE
 
 
-def test_power_sums_count_what_is_no_number_where_dropping_it_would_tell() -> None:
+def test_missing_values_are_counted_under_public_counts() -> None:
     values, unit = [0.31, None, 9.9, float("nan")], sg.Event(replace=True)
     for cls in (Sum, Mean, Variance, Summary):
         for public in (False, True):

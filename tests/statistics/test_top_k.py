@@ -21,7 +21,7 @@ UNIT = sg.User(4, 3)
 
 
 def answer(ranking: Ranking) -> Any:
-    """All that a ranking tells, bit for bit."""
+    """Return all data of a ranking, bit for bit."""
     arrays = [*ranking.counts, *(bound for pair in ranking.interval() for bound in pair)]
     numbers = ranking.stddev, ranking.candidate_count, [array.tobytes() for array in arrays]
     return ranking.keys, numbers, repr(ranking), str(ranking)
@@ -31,7 +31,7 @@ def same(one: Ranking, two: Ranking) -> bool:
     return bool(answer(one) == answer(two))
 
 
-def test_a_declared_domain_is_ranked_by_noisy_count_and_then_in_declared_order() -> None:
+def test_declared_domain_is_ranked_by_count_then_declared_order() -> None:
     run = TopK(sg.Pure(1), k=2, domain=["c", "a", "b"], horizon=9).start(2, SilentNoise())
     ranking = run.step(["a", "a", "b", "x", "b"], groups=[0, 0, 0, 0, 1])
     assert ranking.keys == (("a", "b"), ("b", "c"))
@@ -40,7 +40,7 @@ def test_a_declared_domain_is_ranked_by_noisy_count_and_then_in_declared_order()
     assert everything.step(["b"]).keys == (("b", "c", "a"),)
 
 
-def test_intervals_hold_although_the_keys_were_selected_and_a_twin_for_one_key_does_not() -> None:
+def test_intervals_hold_for_selected_keys_unlike_single_key_intervals() -> None:
     """The largest of 200 noisy zeros, in 2000 groups."""
     claim = TopK(sg.Pure(1), k=1, domain=range(200), horizon=1)
     ranking = claim.start(2000, InsecureNoise(2)).step()
@@ -48,7 +48,7 @@ def test_intervals_hold_although_the_keys_were_selected_and_a_twin_for_one_key_d
     single = ranking.noise.half_width(0.9)
     assert coverage >= 0.9
     assert np.mean([counts[0] <= single for counts in ranking.counts]) < 0.1
-    assert coverage < 0.97  # and not vainly wide
+    assert coverage < 0.97  # and not too wide
 
 
 def test_a_declared_ranking_fed_is_stepped() -> None:
@@ -73,8 +73,8 @@ def test_without_noise_keys_above_the_threshold_are_published_and_stay() -> None
     assert str(claim.start(1, SilentNoise()).step()) == "no keys"
 
 
-def test_a_key_whose_events_have_left_the_window_is_not_published_by_noise() -> None:
-    """Its chance was counted for the ticks of its windows only."""
+def test_key_without_events_in_window_is_not_published() -> None:
+    """Delta covers a key only for the ticks of its windows."""
     for window, span in (("each", 1), ("sliding 3", 3)):
         claim = TopK(sg.Approx(1, "1/5"), k=10**6, horizon=30, window=window)
         run = claim.start(noise=InsecureNoise(1))
@@ -106,7 +106,7 @@ def test_an_undiscovered_key_leaves_no_trace(mechanism: Any) -> None:
     assert one.keys == (("tea",), ("ale",))
 
 
-def test_what_is_published_is_ordered_by_count_and_key_and_not_by_arrival() -> None:
+def test_ranking_is_ordered_by_count_and_key() -> None:
     names = ["b", "c", 3, b"a", "a", 20]
     for order in (names, names[::-1]):
         run = TopK(APPROX, k=9, horizon=9).start(noise=SilentNoise())
@@ -115,7 +115,7 @@ def test_what_is_published_is_ordered_by_count_and_key_and_not_by_arrival() -> N
     assert run.step(names * 200 + ["c"]).keys == (("c", 3),)
 
 
-def test_equal_keys_are_one_key_whatever_column_they_come_in() -> None:
+def test_equal_keys_of_different_columns_are_one_key() -> None:
     columns = [["a", 1], np.array(["a"]), [True, "x"], [True, 2], np.array([1], np.uint8), np.array([True])]
     keys = [key for values in columns for key in to_plain_keys(TopK(APPROX, k=1).read_columns(values)[0]).tolist()]
     assert keys == ["a", 1, "a", 1, "x", 1, 2, 1, 1]
@@ -131,7 +131,7 @@ def test_all_keys_are_written_and_read() -> None:
     assert len({key if isinstance(key, int) else (type(key), key) for key in split_keys(*join_keys(keys))}) == len(keys)
 
 
-def test_at_least_so_many_events_are_needed_besides_the_threshold() -> None:
+def test_at_least_adds_to_the_threshold() -> None:
     plain, raised = TopK(APPROX, k=1, horizon=9), TopK(APPROX, k=1, horizon=9, at_least=50)
     assert raised.selection.threshold(1) == plain.selection.threshold(1) + 49
 
@@ -189,7 +189,7 @@ def discovering() -> list[TopK]:
 
 
 def stream(ticks: int) -> dict[str, Any]:
-    """Ever more keys, so that a run of them grows several times."""
+    """Return events with more and more keys, so that a run grows several times."""
     chance = np.random.default_rng(8)
     at = np.repeat(np.arange(1, ticks + 1), 60)
     return {
@@ -206,7 +206,7 @@ def at_tick(events: dict[str, Any], tick: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("claim", discovering(), ids=lambda claim: f"{claim.window} {claim.horizon} {claim.unit}")
-def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) -> None:
+def test_feed_equals_steps_and_saved_run_continues_bit_for_bit(claim: TopK) -> None:
     events, noise = stream(12), InsecureNoise(5)
     fed = claim.start(2, InsecureNoise(5)).feed(**events, until=12)
     run = claim.start(2, noise)
@@ -218,7 +218,7 @@ def test_feeding_is_stepping_and_a_saved_run_goes_on_bit_for_bit(claim: TopK) ->
     assert state.memory.capacity == state.counter.width > MIN_COLUMNS
 
 
-def test_a_run_grows_without_end_and_published_keys_keep_their_counts() -> None:
+def test_growing_run_preserves_counts_of_published_keys() -> None:
     run = TopK(APPROX, k=2, horizon=9).start(noise=SilentNoise())
     run.step(["hot"] * 100)
     ranking = run.step([*(f"key {i}" for i in range(50_000)), "hot"])
@@ -238,14 +238,14 @@ GROWING: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", GROWING, ids=str)
-def test_a_counter_chosen_for_discovered_keys_makes_new_columns_with_few_draws(settings: dict[str, Any]) -> None:
+def test_counter_for_discovered_keys_adds_columns_with_few_draws(settings: dict[str, Any]) -> None:
     claim, noise = TopK(APPROX, k=1, **settings), CountedNoise(SilentNoise())
     assert claim.counter.cheap_zero_state
     claim.counter.zero_state(1, claim.horizon or 10**6, noise)
     assert noise.total <= 2 * MAX_CHEAP_DRAWS
 
 
-def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_tick() -> None:
+def test_new_key_costs_few_draws_per_column() -> None:
     drawn = {}
     for mechanism in (None, SquareRoot):
         noise = CountedNoise(SilentNoise())
@@ -257,7 +257,7 @@ def test_a_new_key_among_many_costs_few_draws_a_column_and_a_twin_one_for_every_
     assert drawn[None] <= MAX_CHEAP_DRAWS < 299 <= drawn[SquareRoot]
 
 
-def test_where_no_counter_makes_columns_cheaply_and_where_one_is_named_it_is_the_best_or_that() -> None:
+def test_counter_with_costly_columns_is_used_if_best_or_named() -> None:
     decayed = TopK(APPROX, k=1, horizon=1000, window="decayed 20")
     assert isinstance(decayed.counter, ExponentialDecay)
     assert not decayed.counter.cheap_zero_state
@@ -265,7 +265,7 @@ def test_where_no_counter_makes_columns_cheaply_and_where_one_is_named_it_is_the
 
 
 def test_few_draws_cost_little_of_the_threshold() -> None:
-    """Numbers written down are the thresholds of the best of all counters, which took a draw a tick."""
+    """The literal numbers are thresholds of the best counters, with a draw per tick."""
     free: dict[int, float] = {100: 68, 10**6: 189}
     for horizon, best in free.items():
         assert TopK(APPROX, k=1, horizon=horizon).selection.threshold(horizon) <= 1.7 * best
@@ -274,7 +274,7 @@ def test_few_draws_cost_little_of_the_threshold() -> None:
     assert TopK(APPROX, k=1, **users).selection.threshold(2**20) <= 2.4 * 1352
 
 
-def test_what_no_machine_or_float_can_hold_is_refused_in_words() -> None:
+def test_oversized_windows_and_too_small_deltas_are_refused() -> None:
     with pytest.raises(ValueError, match=r"window must be at most 2\*\*26 ticks"):
         TopK(APPROX, k=1, window="sliding 10000000000")
     with pytest.raises(ValueError, match=r"^window must leave the first 64 columns at most 2\*\*31 numbers"):
@@ -286,7 +286,7 @@ def test_what_no_machine_or_float_can_hold_is_refused_in_words() -> None:
         assert 0 < small.selection.threshold(horizon or 2**62) < 10**6
 
 
-def test_what_makes_no_claim_is_refused() -> None:
+def test_invalid_top_k_settings_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^loss must be Approx where keys are discovered \(no other can hide"):
         TopK(sg.Pure(1), k=1, horizon=9)
     with pytest.raises(ValueError, match=r"^loss must be Approx where keys are discovered"):
@@ -309,7 +309,7 @@ def test_what_makes_no_claim_is_refused() -> None:
         TopK(APPROX, k=1, horizon=9).start().step().interval(1)
 
 
-def test_no_ticks_at_all_rank_nothing_and_leave_the_run_alone() -> None:
+def test_feed_without_ticks_ranks_nothing_and_changes_nothing() -> None:
     run = TopK(APPROX, k=2, horizon=24).start(noise=SilentNoise())
     run.step(["a"] * 100)
     assert run.feed(["a"], ticks=[1], until=1) == ()

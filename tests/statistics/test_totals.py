@@ -1,4 +1,4 @@
-"""Vectors of many ticks that were made elsewhere: cut, counted and refused as those of one."""
+"""External vectors of many ticks: clipped, counted and refused as those of one tick."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def test_every_tick_is_cut_at_the_reach_of_a_tick() -> None:
     assert moved.max() <= made.tick_sensitivity.l1 < np.abs(totals).sum(axis=2).max()
 
 
-def test_what_cannot_be_cut_is_refused_and_the_run_goes_on() -> None:
+def test_totals_that_cannot_be_clipped_are_refused_without_effect() -> None:
     run = Mean(sg.Zcdp(1), lower=0, upper=1, horizon=4, unit=sg.Tick(3)).start(noise=SilentNoise())
     for act in (lambda: run.feed_totals(np.ones((1, 2, 1), int)), lambda: run.step_totals([[1], [2]])):
         with pytest.raises(ValueError, match=r"^totals must be of one number an event where ticks are units"):
@@ -45,7 +45,7 @@ def test_public_counts_are_processed_too() -> None:
         Count(sg.Pure(1)).start(2, SilentNoise()).feed_totals(totals, counts)
 
 
-def test_an_intrusion_stays_in_the_error_of_all_ticks_after_it() -> None:
+def test_intrusion_increases_the_error_of_all_later_ticks() -> None:
     made = Count(sg.Pure(1), horizon=168, pan_private=True)
     one, two = made.start(2, InsecureNoise(1)), made.start(2, InsecureNoise(1))
     for run in (one, two):
@@ -59,12 +59,12 @@ def test_an_intrusion_stays_in_the_error_of_all_ticks_after_it() -> None:
 
 
 class ChunkedRun(EventRun[Any]):
-    """Adds vectors up in small pieces."""
+    """A run that sums vectors in small pieces."""
 
     CHUNK_PLACES = 21
 
 
-def test_pieces_are_added_up_like_the_whole() -> None:
+def test_chunked_totals_equal_the_whole() -> None:
     made = Count(sg.Pure(1), horizon=50)
     totals = np.random.default_rng(1).integers(0, 9, (50, 3))
     whole = made.start(3, InsecureNoise(1)).feed_totals(totals)
@@ -80,7 +80,7 @@ def test_vectors_are_whole_numbers_modulo_two_to_the_64th() -> None:
 
 
 def state(made: Any, values: np.ndarray, runs: int, confidence: float) -> tuple[np.ndarray, np.ndarray]:
-    """How often each interval of a release holds the true number, at the last of three ticks."""
+    """Return the coverage of each interval of a release at the last of three ticks."""
     totals = np.zeros((3, made.channels, runs), np.int64)
     totals[0] = made.compute_totals(values)[:, None]
     answer = made.start(runs, InsecureNoise(2)).feed_totals(totals).columns(confidence)
@@ -93,7 +93,7 @@ def state(made: Any, values: np.ndarray, runs: int, confidence: float) -> tuple[
 
 @pytest.mark.parametrize("window", ["running", "sliding 9"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/20")], ids=str)
-def test_the_bounds_of_extremes_hold_and_tell_something(loss: Any, window: str) -> None:
+def test_bounds_of_extremes_hold_and_are_informative(loss: Any, window: str) -> None:
     values = np.random.default_rng(1).normal(30, 4, 3000).clip(0.5, 63.5)
     made = Extremes(loss, lower=0, upper=64, step=1, horizon=20, window=window)
     for confidence in (0.5, 0.95, 0.99, 0.9999):
@@ -102,7 +102,7 @@ def test_the_bounds_of_extremes_hold_and_tell_something(loss: Any, window: str) 
         assert (length < 50).all()
 
 
-def test_more_confidence_than_doubt_leaves_is_a_wider_interval() -> None:
+def test_confidence_beyond_the_doubt_widens_the_interval() -> None:
     values = np.random.default_rng(1).normal(30, 4, 3000).clip(0.5, 63.5)
     made = Extremes(sg.Pure(1), lower=0, upper=64, step=1, horizon=20, window="each", doubt=0.5)
     release = made.start(2000, InsecureNoise(2)).step_totals(
@@ -114,7 +114,7 @@ def test_more_confidence_than_doubt_leaves_is_a_wider_interval() -> None:
     assert (sure[1] < low[1]).any()
 
 
-def test_bounds_that_forget_the_noise_of_extremes_are_found() -> None:
+def test_bounds_that_ignore_noise_of_extremes_are_caught() -> None:
     """The broken twin: the outermost cell with a positive count."""
     made, values = Extremes(sg.Pure(1), lower=0, upper=64, step=1, horizon=20), np.full(3000, 30.5)
     noisy = made.counter.start(made.channels * 1000, InsecureNoise(2)).step(

@@ -1,4 +1,4 @@
-"""Tables of users in a pipeline: who shares a hash is counted, in the estimate, its error and the plan."""
+"""User tables in a pipeline: estimate, error and plan account for equal hashes."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ TRUTHS = {"density": USERS, "heavy_fraction": (TIMES > 1).sum(), "cropped_mean":
 
 
 def off(table):
-    """By how many of its standard errors a run's count is off."""
+    """Return the error of a run's count in standard errors."""
     run = table.counter.start(InsecureNoise(3))
     run.add(np.repeat(np.random.default_rng(9).integers(0, CELLS, USERS), TIMES))
     answer = table.build_columns([run.estimate()], 0.95)[COUNT_MEASURE]
@@ -27,12 +27,12 @@ def off(table):
 
 
 @pytest.mark.parametrize("kind", TABLES)
-def test_users_who_share_a_hash_are_all_counted(kind):
+def test_users_with_equal_hashes_are_all_counted(kind):
     assert off(TABLES[kind]) < 7
     assert off(replace(TABLES[kind], hashed=False)) > 7, "one of each hash: a twin"
 
 
-def test_a_plan_tells_the_error_at_as_many_users_as_can_come():
+def test_plan_reports_error_for_expected_number_of_users():
     table = TABLES["density"]
     plain = replace(table, hashed=False)
     assert (plain.describe_users(10.0), plain.stddev(SHARE_MEASURE, 10.0)) == ("at most, for any users", plain.stddev())
@@ -42,7 +42,7 @@ def test_a_plan_tells_the_error_at_as_many_users_as_can_come():
     assert TABLES["cropped_mean"].describe_users(500.0) == "at 250 users who came 2 times or once"
 
 
-def test_so_many_events_are_of_fewer_users_who_came_often():
+def test_expected_users_shrink_with_visits_per_user():
     table = replace(TABLES["heavy_fraction"], visits=5)
     assert table.describe_users(500.0) == "at 100 users who came 5 times or once"
     assert table.stddev(COUNT_MEASURE, 500.0) == CELLS * table.counter.stddev(0.05)

@@ -1,4 +1,4 @@
-"""Axes place values where comparisons say; trees put every range together from the fewest blocks."""
+"""Axes place values by exact comparison; trees build ranges from the fewest blocks."""
 
 from fractions import Fraction
 from itertools import product
@@ -18,7 +18,7 @@ SMALL = [
 
 
 def membership(tree: ValueTree) -> np.ndarray:
-    """Which node counts which cell."""
+    """Return the matrix of the cells that each node counts."""
     matrix = np.zeros((tree.size, tree.cells), int)
     for level, place in enumerate(tree.find_nodes(np.arange(tree.cells)).T):
         assert len(place) == tree.cells, level
@@ -36,7 +36,7 @@ def indicator(tree: ValueTree, start: int, end: int) -> np.ndarray:
 
 
 def fewest_of_all(tree: ValueTree, most: int) -> dict[tuple[int, ...], int]:
-    """How many signed blocks every vector over the cells takes at least, by trying all."""
+    """Return the least number of signed blocks for every vector of cells, by full search."""
     steps = [tuple(sign * row) for row in membership(tree) for sign in (1, -1)]
     known = {(0,) * tree.cells: 0}
     front = list(known)
@@ -56,7 +56,7 @@ def test_every_range_is_the_signed_sum_of_its_blocks(tree: ValueTree) -> None:
         assert (signs @ matrix[nodes] == indicator(tree, start, end)).all()
 
 
-def test_adding_instead_of_subtracting_is_found_out() -> None:
+def test_twin_that_adds_instead_of_subtracting_is_caught() -> None:
     tree = ValueTree(10, 4, 2)
     nodes, signs = tree.find_blocks(0, 7)
     assert (np.abs(signs) @ membership(tree)[nodes] != indicator(tree, 0, 7)).any()
@@ -95,7 +95,7 @@ def test_routes_take_at_most_one_block_more_than_the_fewest(tree: ValueTree) -> 
 
 
 @pytest.mark.parametrize("tree", [ValueTree(100, b, h) for b, h in ((2, 7), (5, 3), (10, 2), (7, 2))], ids=repr)
-def test_the_criterion_is_the_mean_over_the_routes(tree: ValueTree) -> None:
+def test_criterion_equals_the_mean_of_all_routes(tree: ValueTree) -> None:
     below = mean_blocks_below(tree.cells, tree.branching)[tree.levels - 1]
     assert below == pytest.approx(tree.blocks_below_top[1:].mean())
 
@@ -114,7 +114,7 @@ def test_no_other_tree_has_less_predicted_error(loss: Pure | Zcdp, cells: int) -
 
 
 @pytest.mark.parametrize("step", [0.1, 0.25, "1/3", 0.7])
-def test_a_cell_holds_what_comparison_with_its_edges_says(step: float | str) -> None:
+def test_values_are_in_the_cell_between_their_edges(step: float | str) -> None:
     axis = Axis(
         Fraction(step) * -7 if isinstance(step, str) else -7 * Fraction(str(step)), Fraction(str(step)) * 20, step
     )
@@ -148,7 +148,7 @@ def test_axes_are_equal_if_their_numbers_are() -> None:
     assert repr(Axis(0, 1, 0.1)) == "Axis(lower=0, upper=1, step=1/10)"
 
 
-def test_what_makes_no_axis_is_refused() -> None:
+def test_invalid_axes_are_refused() -> None:
     with pytest.raises(ValueError, match=r"lower must be declared .* it must be public"):
         Axis(None, 1, 1)
     with pytest.raises(ValueError, match="upper must be declared"):

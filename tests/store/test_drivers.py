@@ -1,4 +1,4 @@
-"""The store of a pipeline is chosen by its URL; everything runs on another backing than SQLite."""
+"""Store drivers: the URL selects the store, and pipelines also run on other stores than SQLite."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drivers, "STORES", Registry("store", "streamgauge.stores", built_in))
 
 
-def test_a_pipeline_without_a_url_has_its_store_in_its_folder(tmp_path: Path) -> None:
+def test_pipeline_without_store_url_uses_sqlite(tmp_path: Path) -> None:
     file = pipeline(tmp_path, tables()).file
     assert find_driver(file) is SQLITE
     assert not has_store(file)
@@ -45,7 +45,7 @@ def test_a_pipeline_runs_and_resumes_on_another_backing(tmp_path: Path) -> None:
     assert not (tmp_path / "other.streamgauge" / "store.db").exists()
 
 
-def test_a_store_of_a_package_that_is_not_allowed_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_store_of_disallowed_or_missing_package_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = {"streamgauge.stores": {"cloud": "cloud_store:build_driver"}}
     package = write_package(tmp_path / "p", "cloud-store", {"cloud_store": "raise SystemExit\n"}, entries)
     monkeypatch.syspath_prepend(str(package))
@@ -57,7 +57,7 @@ def test_a_store_of_a_package_that_is_not_allowed_is_refused(tmp_path: Path, mon
 
 
 @pytest.mark.usefixtures("files")
-def test_a_store_that_retains_slots_is_refused_to_pan_private_streams(tmp_path: Path) -> None:
+def test_pan_private_stream_refuses_store_that_retains_key_slots(tmp_path: Path) -> None:
     private = {"source": "-", "mode": "streaming", "format": "jsonl", "pan_private": True, "end": None}
     file = pipeline(tmp_path, tables(store="files://here", **private)).file
     with pytest.raises(StoreError, match="must erase destroyed keys where pan_private = true"):

@@ -1,4 +1,4 @@
-"""Keys come from files, the environment and commands, and are told to nobody."""
+"""Keys come from files, the environment and commands; no message shows a key."""
 
 import stat
 import sys
@@ -20,7 +20,7 @@ def printing(code):
     return f'command:{sys.executable} -c "{code}"'
 
 
-def test_a_new_key_is_a_private_file_of_its_own(tmp_path):
+def test_new_key_is_written_to_new_private_file(tmp_path):
     key, other = create_key(tmp_path / "new" / "a.key"), create_key(tmp_path / "b.key")
     assert len(key.secret) == 32
     assert key.secret != other.secret
@@ -39,7 +39,7 @@ def test_a_path_may_begin_at_home(tmp_path, monkeypatch):
     assert load_key("file: ~/keys/a.key ", tmp_path).secret == key.secret
 
 
-def test_the_key_of_a_file_that_names_none_is_not_beside_the_store(tmp_path, monkeypatch):
+def test_default_key_is_in_config_folder_of_user(tmp_path, monkeypatch):
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     text = default_key(tmp_path / "clinic.toml")
     key = create_key(tmp_path / "home" / ".config" / "streamgauge" / "clinic.key")
@@ -54,7 +54,7 @@ def test_keys_come_from_the_environment_and_from_commands(tmp_path, monkeypatch)
         assert key.path is None
 
 
-def test_commands_have_no_shell_no_input_and_the_folder_of_the_file(tmp_path):
+def test_key_command_runs_without_shell_or_input_in_given_folder(tmp_path):
     (tmp_path / "a").write_text(DIGITS)
     assert load_key("command:cat a", tmp_path).secret == SECRET
     with pytest.raises(KeyRefusedError, match="must succeed, got exit code"):
@@ -65,7 +65,7 @@ def test_commands_have_no_shell_no_input_and_the_folder_of_the_file(tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o660, 0o620, 0o644])
-def test_a_key_that_others_can_reach_is_refused_with_what_to_do(tmp_path, mode):
+def test_key_file_accessible_to_others_is_refused_with_chmod_hint(tmp_path, mode):
     key = create_key(tmp_path / "a.key")
     key.path.chmod(mode)
     with pytest.raises(KeyRefusedError, match=rf"owner alone, got mode 0{mode:o} of .*: chmod 600 .*a.key"):
@@ -94,7 +94,7 @@ def test_a_key_that_others_can_reach_is_refused_with_what_to_do(tmp_path, mode):
         (printing(f"import sys; sys.exit('{DIGITS}')"), "must succeed, got exit code 1"),
     ],
 )
-def test_bad_sources_are_refused_by_their_rule_and_no_digit_of_a_key_is_told(tmp_path, monkeypatch, capfd, text, rule):
+def test_bad_key_source_is_refused_without_showing_key_digits(tmp_path, monkeypatch, capfd, text, rule):
     monkeypatch.setenv("SHORT", DIGITS[:-1])
     with pytest.raises(KeyRefusedError, match=rule) as refusal:
         load_key(text, tmp_path)
@@ -103,19 +103,19 @@ def test_bad_sources_are_refused_by_their_rule_and_no_digit_of_a_key_is_told(tmp
     assert refusal.value.__suppress_context__ or refusal.value.__context__ is None
 
 
-def test_a_command_that_does_not_end_is_not_waited_for_even_if_its_child_goes_on(tmp_path, monkeypatch):
+def test_hanging_key_command_times_out_although_child_still_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(keys, "COMMAND_TIMEOUT_SECONDS", 0.2)
     with pytest.raises(KeyRefusedError, match=r"must end in 0.2 s, got .* running"):
         load_key("command:sh -c 'sleep 60 & sleep 60'", tmp_path)
 
 
-def test_a_key_does_not_show_itself(tmp_path):
+def test_repr_of_key_hides_secret(tmp_path):
     key = create_key(tmp_path / "a.key")
     assert key.secret.hex() not in repr(key)
     assert repr(key.secret) not in repr(key)
 
 
-def test_a_key_in_the_place_of_its_name_is_shown_by_nothing(tmp_path, monkeypatch):
+def test_key_digits_used_as_source_name_are_never_shown(tmp_path, monkeypatch):
     monkeypatch.setenv(DIGITS, DIGITS)
     (tmp_path / DIGITS).write_text(DIGITS)
     (tmp_path / DIGITS).chmod(0o600)
@@ -129,7 +129,7 @@ def test_a_key_in_the_place_of_its_name_is_shown_by_nothing(tmp_path, monkeypatc
 
 
 @pytest.mark.parametrize("key", [DIGITS, f"vault:{DIGITS}", [DIGITS], int(DIGITS[:32], 16), f" {DIGITS}"])
-def test_a_setting_that_is_the_key_itself_is_refused_and_not_shown(tmp_path, key):
+def test_key_setting_with_literal_key_is_refused_and_not_shown(tmp_path, key):
     with pytest.raises(PipelineFileError, match=r'stream\.key must be "file:PATH", .*, got none of them$') as refusal:
         pipeline(tmp_path, tables(key=key))
     shown = str(refusal.value)
@@ -137,7 +137,7 @@ def test_a_setting_that_is_the_key_itself_is_refused_and_not_shown(tmp_path, key
     assert str(key)[:8] not in shown
 
 
-def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path):
+def test_key_creation_on_full_disk_leaves_no_file(tmp_path):
     class FullDisk(FileSystem):
         def write(self, descriptor, data):
             raise OSError(28, "No space left on device")
@@ -147,6 +147,6 @@ def test_a_key_that_cannot_be_written_whole_is_not_there(tmp_path):
     assert not (tmp_path / "a.key").exists()
 
 
-def test_a_key_on_the_file_system_of_the_store_is_told(tmp_path):
+def test_key_on_file_system_of_store_is_detected(tmp_path):
     assert is_same_file_system(tmp_path / "a.key", tmp_path / "not" / "yet" / "there")
     assert not is_same_file_system(tmp_path / "a.key", type(tmp_path)("/proc/self"))

@@ -1,4 +1,4 @@
-"""One run at a time, and none for ever."""
+"""The store lock: one run at a time, and a dead run releases it."""
 
 import os
 import signal
@@ -11,7 +11,7 @@ from streamgauge.store.lock import Lock
 from tests.support.forked import forked
 
 
-def test_a_second_lock_is_refused_and_told_who_holds_the_first(tmp_path):
+def test_second_lock_is_refused_with_process_id_of_first(tmp_path):
     with Lock(tmp_path):
         with pytest.raises(AlreadyRunningError, match=f"process {os.getpid()} is using") as refusal:
             Lock(tmp_path)
@@ -25,7 +25,7 @@ def test_other_folders_have_other_locks(tmp_path):
         pass
 
 
-def test_a_holder_that_is_not_known_is_not_made_up(tmp_path):
+def test_refused_lock_with_unknown_owner_has_no_process_id(tmp_path):
     with Lock(tmp_path):
         (tmp_path / "lock").write_text("")
         with pytest.raises(AlreadyRunningError, match="another process") as refusal:
@@ -33,7 +33,7 @@ def test_a_holder_that_is_not_known_is_not_made_up(tmp_path):
         assert refusal.value.pid is None
 
 
-def test_a_killed_run_lets_go_although_a_child_of_it_lives_on(tmp_path):
+def test_killed_run_releases_lock_although_its_child_lives(tmp_path):
     reading, writing = os.pipe()
 
     def act():
@@ -56,7 +56,7 @@ def test_a_killed_run_lets_go_although_a_child_of_it_lives_on(tmp_path):
         os.kill(child, signal.SIGKILL)
 
 
-def test_a_fork_does_not_let_the_parents_lock_go(tmp_path):
+def test_fork_does_not_release_lock_of_parent(tmp_path):
     with Lock(tmp_path):
         assert forked(lambda: None) == 0
 
@@ -67,6 +67,6 @@ def test_a_fork_does_not_let_the_parents_lock_go(tmp_path):
         assert forked(act) == 0
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path):
+def test_lock_in_missing_folder_is_refused(tmp_path):
     with pytest.raises(StoreUnwritableError, match="no such file"):
         Lock(tmp_path / "missing")

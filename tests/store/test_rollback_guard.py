@@ -1,4 +1,4 @@
-"""The rollback guard beside the key: behind the store perhaps, never ahead, and not fooled by an old copy."""
+"""The rollback guard next to the key: it may lag behind the store, and it detects an old copy."""
 
 import json
 import shutil
@@ -30,7 +30,7 @@ def commit(store, tick):
     store.commit(tick=tick, released=[("a", tick, b"%d" % tick)])
 
 
-def test_a_store_is_not_ahead_of_any_trace_of_its_own_history(store, key):
+def test_store_knows_every_trace_of_its_own_history(store, key):
     guard = RollbackGuard.find(key, store)
     assert guard.traces() == []
     traces = [store.trace]
@@ -48,7 +48,7 @@ def test_a_store_is_not_ahead_of_any_trace_of_its_own_history(store, key):
 
 
 @pytest.mark.parametrize("later", [lambda s: commit(s, 3), lambda s: s.commit(acts=[LedgerEntry("note")])])
-def test_an_old_copy_of_a_store_is_refused_even_within_a_tick(store, key, tmp_path, later):
+def test_old_copy_of_store_is_refused_even_at_same_tick(store, key, tmp_path, later):
     commit(store, 1)
     commit(store, 2)
     store.empty_journal()
@@ -66,7 +66,7 @@ def test_an_old_copy_of_a_store_is_refused_even_within_a_tick(store, key, tmp_pa
         assert (refusal.value.tick, refusal.value.store_tick) == (store.tick, 2)
 
 
-def test_an_old_copy_that_went_on_by_itself_is_refused_at_the_same_tick_and_beyond(store, key, tmp_path):
+def test_old_copy_that_committed_other_ticks_is_refused(store, key, tmp_path):
     commit(store, 1)
     store.empty_journal()
     shutil.copytree(store.folder, tmp_path / "old")
@@ -95,7 +95,7 @@ def test_a_twin_that_compares_ticks_alone_is_caught(store, key, tmp_path):
     assert find_unknown_traces(store, [Trace(2, "another chain")])
 
 
-def test_a_crash_between_commit_and_guard_leaves_it_behind_and_nothing_is_refused(tmp_path, key):
+def test_crash_between_commit_and_guard_write_is_no_rollback(tmp_path, key):
     folder = tmp_path / "s"
 
     def act():
@@ -113,7 +113,7 @@ def test_a_crash_between_commit_and_guard_leaves_it_behind_and_nothing_is_refuse
         refuse_rollback(store, guard.traces())
 
 
-def test_stores_that_share_a_key_share_a_file_and_keep_their_own_traces(tmp_path, key):
+def test_stores_with_one_key_share_guard_file_with_separate_traces(tmp_path, key):
     traces = {}
     for name in "abc":
         with Store.open_writer(tmp_path / name, key, create=True) as store:
@@ -139,7 +139,7 @@ def test_stores_that_share_a_key_share_a_file_and_keep_their_own_traces(tmp_path
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
-def test_a_key_that_is_no_file_has_its_guard_beside_the_store(tmp_path, monkeypatch, store):
+def test_guard_of_key_without_file_is_next_to_store(tmp_path, monkeypatch, store):
     monkeypatch.setenv("CLINIC", "ab" * 32)
     guard = RollbackGuard.find(load_key("env:CLINIC", tmp_path), store)
     guard.write(store.trace)
@@ -147,7 +147,7 @@ def test_a_key_that_is_no_file_has_its_guard_beside_the_store(tmp_path, monkeypa
     assert RollbackGuard(tmp_path / "s.guard", store).traces() == [store.trace]
 
 
-def test_of_two_copies_that_run_at_once_one_is_overtaken(store, key, tmp_path):
+def test_second_of_two_concurrent_store_copies_is_refused(store, key, tmp_path):
     commit(store, 1)
     store.empty_journal()
     shutil.copytree(store.folder, tmp_path / "copy")
@@ -165,7 +165,7 @@ def test_of_two_copies_that_run_at_once_one_is_overtaken(store, key, tmp_path):
     assert first.traces() == [store.trace]
 
 
-def test_a_guard_that_was_left_behind_points_to_the_one_that_took_its_place(store, key, tmp_path):
+def test_moved_guard_points_to_its_new_place(store, key, tmp_path):
     RollbackGuard.find(key, store).write(store.trace)
     for number in range(3):
         moved = create_key(tmp_path / f"place {number}" / "a.key")
@@ -177,7 +177,7 @@ def test_a_guard_that_was_left_behind_points_to_the_one_that_took_its_place(stor
     assert RollbackGuard.find(moved, store).traces() == [store.trace]
 
 
-def test_guards_that_point_at_each_other_are_damage(store, key, tmp_path):
+def test_guards_that_point_at_each_other_are_refused(store, key, tmp_path):
     here, there = (tmp_path / name for name in ("keys/a.key.guard", "b"))
     for path, other in ((here, there), (there, here)):
         path.write_text(json.dumps({store.identity: {"moved": str(other)}}))
@@ -194,19 +194,19 @@ def test_guards_that_point_at_each_other_are_damage(store, key, tmp_path):
     ],
     ids=lambda content: content[:20],
 )
-def test_a_guard_that_cannot_be_understood_is_no_permission(store, key, content):
+def test_guard_with_invalid_content_is_refused(store, key, content):
     find_guard_path(key, store).write_text(content.replace("%s", store.identity))
     with pytest.raises(StoreError, match="check that the store was not rolled back, move the file away"):
         RollbackGuard.find(key, store).traces()
 
 
-def test_a_guard_that_cannot_be_written_is_told(store, key, monkeypatch):
+def test_unwritable_guard_raises_store_error(store, key, monkeypatch):
     guard = RollbackGuard(key.path / "not a folder", store)
     with pytest.raises(StoreUnwritableError, match="not a directory"):
         guard.write(store.trace)
 
 
-def test_a_store_knows_the_beginning_of_its_chain_that_a_sink_has(store, key, tmp_path):
+def test_store_knows_trace_with_shortened_chain_of_sink(store, key, tmp_path):
     commit(store, 1)
     commit(store, 2)
     tick, chain = store.trace
@@ -217,7 +217,7 @@ def test_a_store_knows_the_beginning_of_its_chain_that_a_sink_has(store, key, tm
     assert not store.knows(Trace(1, chain[:16]))
 
 
-def test_traces_of_one_history_match_however_short_one_is():
+def test_trace_matches_shortened_trace_of_same_history():
     chain = "9f86d081884c7d65" + "a" * 48
     whole, short = Trace(7, chain), Trace(7, chain[:16])
     assert whole.matches(short)
@@ -228,7 +228,7 @@ def test_traces_of_one_history_match_however_short_one_is():
         assert not short.matches(other)
 
 
-def test_a_history_that_guard_and_sinks_tell_of_is_unknown_once_and_paid_once(store):
+def test_unknown_trace_from_guard_and_sinks_is_listed_once(store):
     lost, paid = Trace(9, "ab" * 32), Trace(8, "cd" * 32)
     found = [lost, Trace(9, "ab" * 8), Trace(9, "ef" * 8), Trace(8, "cd" * 8), store.trace]
     assert _list_unknown(store, found, {paid}) == [lost, Trace(9, "ef" * 8)]

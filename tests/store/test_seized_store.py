@@ -1,9 +1,8 @@
-"""Who seizes the disk and has no key: of two neighbouring inputs, read at the same moments, both stores look
-the same after every commit.
+"""A seized disk without the key: the stores of two neighbouring inputs look the same after every commit.
 
-What is looked at is all that is in the clear and all that has a length: names, times of change and sizes of
-the parts of the state, the head, the history, the files, and which pages each transaction wrote into the
-journal. What was published, and the lengths of sinks that follow from it, is public.
+Both runs read their input at the same moments. The comparison covers everything in the clear and every length:
+names, times of change and sizes of the state parts, the head, the history, the files, and the pages that each
+transaction wrote into the journal. Releases, and sink lengths that follow from them, are public.
 """
 
 import json
@@ -30,12 +29,12 @@ RELEASES = [
     {"name": "counts", "sql": "SELECT g, COUNT(*), AVG(x) FROM v GROUP BY g"},
     {"name": "sums", "sql": "SELECT SUM(x) FROM v", "window": "running"},
 ]
-OF_EVENTS = [  # where users are not the unit
+OF_EVENTS = [  # if events are the unit
     {"name": "values", "sql": "SELECT COUNT(DISTINCT x) FROM v", "window": "running"},
     {"name": "words", "sql": "SELECT w, COUNT(*) FROM v GROUP BY w", "delta": DELTA, "window": "running"},
 ]
 COLUMNS: Tables = {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}, "w": {"max_groups": 3}}
-Line = Tables | str  # an event, or something that is none
+Line = Tables | str  # an event, or a line that is no event
 EVENTS: list[Line] = [each | {"w": f"word {n % 7}"} for n, each in enumerate(one_a_second(60, users=11)) if n % 20 < 15]
 NEIGHBOURS: dict[str, list[Line]] = {
     "a user more": [event(31.5, u="somebody")],
@@ -59,7 +58,7 @@ WAYS: dict[str, Tables] = {
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """Where flushing costs nothing, if the machine has such a place."""
+    """A temporary folder, in memory if the machine has /dev/shm: flushing costs nothing there."""
     memory = Path("/dev/shm")
     with TemporaryDirectory(dir=memory if memory.is_dir() else None) as name:
         yield Path(name)
@@ -70,14 +69,14 @@ def text(lines: list[Line]) -> bytes:
 
 
 def in_time(more: list[Line]) -> dict[float, bytes]:
-    """Bytes that come in every five seconds; what is added comes at 45 s, together with others."""
+    """Return the bytes that arrive every five seconds; those of `more` arrive at 45 s, with others."""
     seconds = range(0, 60, 5)
     came = {s + 5.0: text([e for e in EVENTS if s <= e["ts"] - START < s + 5]) for s in seconds}
     return {second: data + text(more) * (second == 45) for second, data in came.items() if data}
 
 
 def look(folder: Path) -> dict[str, Any]:
-    """What is on the disk, but for releases, the chain over them, and ciphertexts."""
+    """Return everything on the disk except releases, their chain, and ciphertexts."""
     with closing(sqlite3.connect(folder / "store.db")) as sql:
         found: dict[str, Any] = {
             "parts": sql.execute("SELECT name, generation, length(sealed) FROM parts ORDER BY name").fetchall(),
@@ -91,14 +90,14 @@ def look(folder: Path) -> dict[str, Any]:
 
 
 def frames(journal: bytes) -> Iterator[tuple[int, int]]:
-    """The page of each frame, and for the last of a transaction the size of the database after it."""
+    """Yield the page of each frame and, for the last one of a transaction, the database size after it."""
     page = int.from_bytes(journal[8:12], "big")
     for at in range(32, len(journal) - 24 - page + 1, 24 + page):
         yield struct.unpack_from(">II", journal, at)
 
 
 def watched(folder: Path, way: str, unit: Any, more: list[Line]) -> list[dict[str, Any]]:
-    """What was on the disk after each commit of a run."""
+    """Run a pipeline and return the disk content after each commit."""
     folder.mkdir()
     released = [*RELEASES, *OF_EVENTS] if unit == "event" else RELEASES
     made = pipeline(folder, tables(*released, unit=unit, columns=COLUMNS, budget=BUDGET | {"epsilon": 50}, **WAYS[way]))
@@ -120,7 +119,7 @@ def watched(folder: Path, way: str, unit: Any, more: list[Line]) -> list[dict[st
 
 
 def feed(clock: World, folder: Path, way: str, happens: dict[float, bytes]) -> int:
-    """Lets bytes come in as the clock goes, or, where they are piped, at once; returns the descriptor."""
+    """Deliver bytes by the clock, or at once if they are piped; return the descriptor."""
     if way == "followed":
         for second, data in happens.items():
             clock.acts[second] = lambda data=data: append(folder / "v.jsonl", data)
@@ -152,7 +151,7 @@ def differences(one: list[dict[str, Any]], other: list[dict[str, Any]]) -> list[
 
 
 def told(folder: Path, way: str, only: tuple[str, ...], unit: Any = USER) -> list[str]:
-    """By which neighbours a store shows that it is theirs."""
+    """Return the differences by which a store reveals each neighbour."""
     alone = watched(folder / "alone", way, unit, [])
     assert len(alone) > 6
     return [
@@ -162,14 +161,14 @@ def told(folder: Path, way: str, only: tuple[str, ...], unit: Any = USER) -> lis
     ]
 
 
-def test_a_seized_store_looks_the_same_whatever_one_record_was(folder: Path) -> None:
+def test_seized_store_looks_same_for_every_neighbour(folder: Path) -> None:
     assert told(folder, "followed", tuple(NEIGHBOURS), USER | {"max_users": 20}) == []
 
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize("unit", [USER, "event"], ids=["users", "event"])
 @pytest.mark.parametrize("way", WAYS)
-def test_and_so_it_does_with_all_of_them_however_the_source_is_read(
+def test_seized_store_hides_all_neighbours_in_every_source_mode(
     folder: Path, way: str, unit: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     everything = [line for lines in NEIGHBOURS.values() for line in lines]
@@ -177,8 +176,8 @@ def test_and_so_it_does_with_all_of_them_however_the_source_is_read(
     assert told(folder, way, ("all",), unit) == []
 
 
-def test_every_part_of_a_followed_run_is_written_at_every_tick(folder: Path) -> None:
-    """So that when a part was last written tells when a tick was closed last, and nothing else."""
+def test_followed_run_writes_every_state_part_at_every_tick(folder: Path) -> None:
+    """The time of the last write of a part then shows only when the last tick closed."""
     looks = watched(folder / "f", "followed", USER, [])
     for before, after in pairwise(looks[1:]):
         names = {name for name, *_ in after["parts"]} - {"secret"}
@@ -187,7 +186,7 @@ def test_every_part_of_a_followed_run_is_written_at_every_tick(folder: Path) -> 
 
 
 def in_buckets(bounds: UserBounds, ticks: int) -> dict[str, bytes]:
-    """A twin that saves users by the first byte of their hashes, and of these what changed."""
+    """A twin that saves users in buckets by the first byte of their hash, and only changed buckets."""
     changed, bounds._changed_users = {user[:1] for user in bounds._changed_users}, set()
     return {
         f"{STATE_PREFIX}{each.hex()}": bounds._rows([user for user in bounds._used_ticks if user[:1] == each]).tobytes()
@@ -195,16 +194,14 @@ def in_buckets(bounds: UserBounds, ticks: int) -> dict[str, bytes]:
     }
 
 
-def test_a_twin_that_writes_only_the_users_who_changed_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_writes_only_changed_users_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UserBounds, "save", in_buckets)
     monkeypatch.setattr("streamgauge.runtime.session.read_system_key", lambda: bytes(32))  # the same buckets
     found = told(folder, "followed", ("a user more", "a user in one more tick", "a bad record"))
     assert {each.split(":")[0] for each in found} == {"a user more", "a user in one more tick"}
 
 
-def test_a_twin_that_writes_bad_records_only_when_there_are_more_is_caught(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_twin_that_saves_quarantine_only_after_growth_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Quarantine.save_state
 
     def changed(quarantine: Any) -> dict[str, bytes | None]:
@@ -218,7 +215,7 @@ def test_a_twin_that_writes_bad_records_only_when_there_are_more_is_caught(
     assert not any(each.startswith("a late one") for each in found)
 
 
-def test_a_twin_that_tells_the_length_of_bad_records_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_twin_that_reveals_length_of_bad_records_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     own = Quarantine.save_state
     monkeypatch.setattr(
         Quarantine, "save_state", lambda each: {QUARANTINE_PART: (own(each)[QUARANTINE_PART] or b"").rstrip()}
@@ -226,7 +223,7 @@ def test_a_twin_that_tells_the_length_of_bad_records_is_caught(folder: Path, mon
     assert told(folder, "piped", ("a bad record",)) != []
 
 
-def test_a_twin_that_tells_how_long_a_position_is_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where the source has 1,000 bytes, one more record makes the offset longer by a digit."""
+def test_twin_that_reveals_length_of_position_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At 1,000 bytes, one more record makes the offset one digit longer."""
     monkeypatch.setattr(exact_memory, "next_power_of_two", lambda size, least: size)
     assert told(folder, "followed", ("a long text",)) != []

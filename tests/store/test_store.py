@@ -1,4 +1,4 @@
-"""Laws of the store: what was committed is there, whole, once, and to be read by anyone."""
+"""Laws of the store: a commit is durable, whole and unique, and readers need no key."""
 
 import sqlite3
 import stat
@@ -48,7 +48,7 @@ def fill(store):
     store.show()
 
 
-def test_what_was_committed_is_there_after_opening_again(folder, key):
+def test_reopened_store_has_all_committed_data(folder, key):
     with Store.open_writer(folder, key, create=True) as store:
         fill(store)
         before = everything(store)
@@ -61,7 +61,7 @@ def test_what_was_committed_is_there_after_opening_again(folder, key):
         assert store.marks() == {"sink": b"40", "published_commit": b"3"}
 
 
-def test_parts_of_the_state_change_and_go_one_by_one(folder, key):
+def test_state_parts_are_updated_and_deleted_one_by_one(folder, key):
     with Store.open_writer(folder, key, create=True) as store:
         store.commit(state={"a": b"1", "b": b"1", "c": b"1"})
         store.commit(state={"b": b"2", "c": None, "never there": None})
@@ -70,7 +70,7 @@ def test_parts_of_the_state_change_and_go_one_by_one(folder, key):
         assert store.state() == {"a": b"1", "b": b"2"}
 
 
-def test_a_tick_has_one_value_for_ever_and_a_second_one_changes_nothing(store):
+def test_second_value_for_same_tick_is_refused_and_changes_nothing(store):
     fill(store)
     before = everything(store)
     with pytest.raises(StoreError, match="tick 2 of fever again") as refusal:
@@ -83,13 +83,13 @@ def test_a_tick_has_one_value_for_ever_and_a_second_one_changes_nothing(store):
 
 @pytest.mark.parametrize("table", ["releases", "acts", "entries"])
 @pytest.mark.parametrize("act", ["DELETE FROM {}", "UPDATE {} SET number = 7"])
-def test_history_is_append_only_for_the_database_itself(store, table, act):
+def test_database_refuses_updates_and_deletes_of_history(store, table, act):
     fill(store)
     with pytest.raises(sqlite3.IntegrityError, match="append-only"):
         store.backing.sql.execute(act.format(table))
 
 
-def test_ticks_do_not_go_back_and_releases_do_not_run_ahead(store):
+def test_earlier_tick_or_future_release_is_refused(store):
     fill(store)
     with pytest.raises(ValueError, match="tick must be at least 4, the last one committed, got 3"):
         store.commit(tick=3)
@@ -98,7 +98,7 @@ def test_ticks_do_not_go_back_and_releases_do_not_run_ahead(store):
     store.commit(released=[("new over old ticks", 1, b"1")])
 
 
-def test_the_chain_moves_with_everything_public_and_with_nothing_else(store):
+def test_chain_changes_with_every_public_change_and_no_other(store):
     fill(store)
     chains = [store.chain]
     store.commit(state={"run": b"private"}, marks={"sink": b"1"})
@@ -130,7 +130,7 @@ def test_stores_with_the_same_content_have_different_chains(tmp_path, key):
     assert len(chains) == 4
 
 
-def test_readers_need_no_key_and_see_every_commit_while_the_store_is_open(store, folder):
+def test_reader_without_key_sees_visible_commits_of_open_store(store, folder):
     fill(store)
     with StoreReader.open(folder) as reading:
         assert public(reading) == public(store)
@@ -144,7 +144,7 @@ def test_readers_need_no_key_and_see_every_commit_while_the_store_is_open(store,
             reading._rows.sql.execute("DELETE FROM parts")
 
 
-def test_a_long_reading_is_made_of_short_ones_and_is_no_obstacle(store, folder):
+def test_long_read_does_not_block_journal_or_commits(store, folder):
     rows = [("fever", t, b"%d" % t) for t in range(1, 3 * reader.MAX_BATCH_ROWS)]
     store.commit(tick=100, released=rows)
     store.show()
@@ -158,7 +158,7 @@ def test_a_long_reading_is_made_of_short_ones_and_is_no_obstacle(store, folder):
 
 
 @pytest.mark.parametrize("after", range(7))
-def test_what_was_published_after_an_entry_comes_in_order_with_its_chain(store, after):
+def test_releases_after_given_commit_come_in_order_with_chain(store, after):
     expected = []
     for number, size in enumerate([1, 0, 40, 3, 0, 1], 1):
         rows = [("a", 100 * number + i, b"%d" % i) for i in range(size)]
@@ -168,7 +168,7 @@ def test_what_was_published_after_an_entry_comes_in_order_with_its_chain(store, 
     assert list(store.read_committed(after)) == expected
 
 
-def test_closing_empties_the_journal_and_leaves_two_files_and_no_more(folder, key):
+def test_close_empties_journal_while_reader_is_open(folder, key):
     with Store.open_writer(folder, key, create=True) as store:
         fill(store)
         assert (folder / "store.db-wal").stat().st_size > 0
@@ -180,7 +180,7 @@ def test_closing_empties_the_journal_and_leaves_two_files_and_no_more(folder, ke
 
 
 @pytest.mark.usefixtures("store")
-def test_a_second_opening_is_refused_until_the_first_is_closed_also_across_forks(folder, key, store):
+def test_second_writer_is_refused_until_first_closes_even_after_fork(folder, key, store):
     with pytest.raises(AlreadyRunningError, match="one run at a time"):
         Store.open_writer(folder, key, create=True)
 
@@ -195,7 +195,7 @@ def test_a_second_opening_is_refused_until_the_first_is_closed_also_across_forks
     Store.open_writer(folder, key, create=False).close()
 
 
-def test_nothing_can_be_read_by_others(store, folder, key):
+def test_store_files_are_accessible_to_owner_only(store, folder, key):
     fill(store)
     folder.chmod(0o755)
     store.close()
@@ -208,7 +208,7 @@ def test_nothing_can_be_read_by_others(store, folder, key):
         assert modes.keys() >= {"store.db", "store.db-wal", "store.db-shm", "store.keys"}
 
 
-def test_where_there_is_no_store_none_is_made_by_looking(folder, key):
+def test_opening_missing_store_is_refused_and_creates_nothing(folder, key):
     for look in (lambda: StoreReader.open(folder), lambda: Store.open_writer(folder, key, create=False)):
         with pytest.raises(StoreNotFoundError, match="run the pipeline once"):
             look()
@@ -216,7 +216,7 @@ def test_where_there_is_no_store_none_is_made_by_looking(folder, key):
 
 
 @pytest.mark.parametrize("ended", ["closed", "killed"])
-def test_a_store_in_a_folder_that_cannot_be_written_can_be_read_and_says_so_when_opened(ended):
+def test_store_in_read_only_folder_can_be_read_not_written(ended):
     def act(base):
         key = create_key(base / "a.key")
         folder = base / "a.streamgauge"
@@ -244,7 +244,7 @@ def test_a_store_in_a_folder_that_cannot_be_written_can_be_read_and_says_so_when
     assert unprivileged(act) == 0
 
 
-def test_acts_that_are_no_json_are_refused_before_anything_is_written(store):
+def test_ledger_entry_that_is_not_json_is_refused_before_write(store):
     before = everything(store)
     with pytest.raises(ValueError, match="JSON"):
         store.commit(acts=[LedgerEntry("note", {"x": float("nan")})])

@@ -1,4 +1,4 @@
-"""Backups are whole, private and of one moment, also of a store at work; restoring one is a rollback."""
+"""Backups are whole, private and of one moment, even of an open store; restoring one is a rollback."""
 
 import shutil
 import stat
@@ -32,7 +32,7 @@ def store(tmp_path, key):
 
 
 def is_whole(folder, key):
-    """Opens a copy, so that the backup itself stays as it is; returns its tick."""
+    """Check a copy, so that the backup itself stays unchanged; return its tick."""
     copy = folder.with_name(folder.name + " copy")
     shutil.copytree(folder, copy)
     with Store.open_writer(copy, key, create=False) as store:
@@ -51,7 +51,7 @@ def test_a_backup_of_an_open_store_is_whole_and_private(store, key, tmp_path):
     assert {p.name: stat.S_IMODE(p.stat().st_mode) for p in to.iterdir()} == {"store.db": 0o600, "store.keys": 0o600}
 
 
-def test_backups_made_while_commits_go_on_are_each_of_one_moment(store, key, tmp_path):
+def test_backup_during_commits_is_of_one_moment(store, key, tmp_path):
     done = threading.Event()
     tick = 10
 
@@ -73,7 +73,7 @@ def test_backups_made_while_commits_go_on_are_each_of_one_moment(store, key, tmp
     assert 10 <= ticks[-1] <= tick
 
 
-def test_a_twin_that_copies_the_keys_of_a_later_moment_is_caught_by_its_own_check(store, tmp_path, monkeypatch):
+def test_twin_that_copies_later_keys_is_caught_by_backup_check(store, tmp_path, monkeypatch):
     def later(source, folder, real=sqlite_module._begin_snapshot):
         real(source, folder)
         commit(store, store.tick + 1)
@@ -86,7 +86,7 @@ def test_a_twin_that_copies_the_keys_of_a_later_moment_is_caught_by_its_own_chec
     assert not list(tmp_path.glob("b*"))
 
 
-def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
+def test_backup_to_existing_folder_or_of_missing_store_is_refused(store, tmp_path):
     (tmp_path / "b").mkdir()
     with pytest.raises(StoreError, match="must go to a new folder"):
         backup(store.folder, tmp_path / "b")
@@ -95,7 +95,7 @@ def test_a_backup_never_takes_the_place_of_anything(store, tmp_path):
     assert not (tmp_path / "c").exists()
 
 
-def test_a_folder_that_has_the_name_of_an_unfinished_backup_is_nobodys_to_remove(store, tmp_path):
+def test_backup_refuses_existing_partial_folder_and_leaves_it_unchanged(store, tmp_path):
     (tmp_path / "b.partial").mkdir()
     (tmp_path / "b.partial" / "thesis.tex").write_text("precious")
     with pytest.raises(StoreError, match=r"got .*b\.partial, which an interrupted backup leaves"):
@@ -104,7 +104,7 @@ def test_a_folder_that_has_the_name_of_an_unfinished_backup_is_nobodys_to_remove
     assert not (tmp_path / "b").exists()
 
 
-def test_a_backup_makes_the_folders_above_it(store, key, tmp_path):
+def test_backup_creates_parent_folders(store, key, tmp_path):
     assert is_whole(backup(store.folder, tmp_path / "far" / "away" / "b"), key) == 10
 
 
@@ -118,7 +118,7 @@ def test_a_backup_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
     assert not list(tmp_path.glob("b*"))
 
 
-def test_a_restored_backup_is_told_by_the_guard_if_anything_came_after_it(store, key, tmp_path):
+def test_guard_refuses_restored_backup_if_store_committed_since(store, key, tmp_path):
     guard = RollbackGuard.find(key, store)
     guard.write(store.trace)
     backup(store.folder, tmp_path / "b")
@@ -132,7 +132,7 @@ def test_a_restored_backup_is_told_by_the_guard_if_anything_came_after_it(store,
         assert (refusal.value.store_tick, refusal.value.tick) == (10, 11)
 
 
-def test_a_rotation_keeps_everything_and_takes_the_guard_along(store, key, tmp_path):
+def test_key_rotation_preserves_store_and_guard(store, key, tmp_path):
     store.close()
     new = create_key(tmp_path / "new.key")
     rotate(store.folder, key, new)

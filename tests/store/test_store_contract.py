@@ -73,7 +73,7 @@ class Unlocked(FileBacking):
 
 
 class Unfenced(FileBacking):
-    """A head is written over any other."""
+    """A head overwrites any other."""
 
     def write_head(self, head, sealed_keys):
         self.data.update(head=HeadRow(*head), sealed_keys=sealed_keys)

@@ -1,4 +1,4 @@
-"""A store that is not as it was committed is refused, and damage is distinguished from a wrong key."""
+"""A damaged store is refused, and the error distinguishes damage from a wrong key."""
 
 import random
 import shutil
@@ -99,14 +99,14 @@ def tamper(folder, *statements):
 
 
 @pytest.mark.parametrize("what", TAMPERING)
-def test_whatever_is_changed_by_hand_is_refused_with_what_to_do(folder, key, what):
+def test_store_changed_by_hand_is_refused_with_remedy(folder, key, what):
     tamper(folder, TAMPERING[what])
     with pytest.raises(StoreError, match="restore a backup; without one the budget"):
         Store.open_writer(folder, key, create=False)
 
 
 def rewritten(folder):
-    """A history with another payload and all chains made again to fit."""
+    """Return statements that change one payload and recompute every chain to match."""
     sql = sqlite3.connect(folder / "store.db")
     head = sql.execute("SELECT identity FROM head").fetchone()[0]
     changes = [("UPDATE releases SET payload = x'00' WHERE place = 9",)]
@@ -123,7 +123,7 @@ def rewritten(folder):
     return [*changes, ("UPDATE head SET chain = ?", (last,))]
 
 
-def test_a_history_that_was_rewritten_with_all_its_chains_is_refused_by_the_state(folder, key):
+def test_state_refuses_history_rewritten_with_matching_chains(folder, key):
     tamper(folder, *rewritten(folder))
     with sqlite3.connect(folder / "store.db") as sql:
         integrity.check_history(SqliteReading(folder, sql))
@@ -132,7 +132,7 @@ def test_a_history_that_was_rewritten_with_all_its_chains_is_refused_by_the_stat
         Store.open_writer(folder, key, create=False)
 
 
-def test_a_twin_whose_chain_leaves_payloads_out_is_caught(folder, key, monkeypatch, tmp_path):
+def test_twin_with_payloads_missing_in_chain_accepts_changed_payload(folder, key, monkeypatch, tmp_path):
     def link(previous, tick, released, acts, real=chain.link):
         return real(previous, tick, [(name, at, b"") for name, at, _ in released], acts)
 
@@ -145,7 +145,7 @@ def test_a_twin_whose_chain_leaves_payloads_out_is_caught(folder, key, monkeypat
     assert content(twin, key)[3][0][8] == (9, b"\0")
 
 
-def test_a_wrong_key_is_no_damage_and_damage_no_wrong_key(folder, key, tmp_path):
+def test_wrong_key_and_damage_have_different_errors(folder, key, tmp_path):
     other = create_key(tmp_path / "other.key")
     expected = content(folder, key)
     with pytest.raises(KeyRefusedError, match=r"must be the one that the store in .* was written under") as refusal:
@@ -159,7 +159,7 @@ def test_a_wrong_key_is_no_damage_and_damage_no_wrong_key(folder, key, tmp_path)
 
 
 @pytest.mark.parametrize("lost", ["store.keys", "store.db"])
-def test_a_file_that_is_lost_or_of_another_moment_is_refused(folder, key, tmp_path, lost):
+def test_store_with_one_file_of_earlier_moment_is_refused(folder, key, tmp_path, lost):
     earlier = tmp_path / "earlier"
     shutil.copytree(folder, earlier)
     with Store.open_writer(folder, key, create=False) as store:
@@ -170,14 +170,14 @@ def test_a_file_that_is_lost_or_of_another_moment_is_refused(folder, key, tmp_pa
         Store.open_writer(folder, key, create=False)
 
 
-def test_a_file_that_is_no_database_is_refused_to_readers_too(folder, key):
+def test_file_that_is_no_database_is_refused(folder, key):
     (folder / "store.db").write_bytes(b"no database at all" * 1000)
     for look in (lambda: StoreReader.open(folder), lambda: Store.open_writer(folder, key, create=False)):
         with pytest.raises(StoreError, match="restore a backup"):
             look()
 
 
-def test_the_slots_of_another_store_under_the_same_key_are_damage_and_no_wrong_key(folder, key, tmp_path):
+def test_key_slots_of_another_store_are_refused_as_damage(folder, key, tmp_path):
     other = tmp_path / "other"
     with Store.open_writer(other, key, create=True) as store:
         for tick in range(1, 40):

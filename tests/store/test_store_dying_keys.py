@@ -1,4 +1,4 @@
-"""An intruder with all files and the curator's key: the present state opens, and no earlier one."""
+"""An intruder with all files and the curator's key can decrypt the newest state only."""
 
 import sqlite3
 import sys
@@ -47,7 +47,7 @@ class Intruder:
         self.heads, self.parts = {}, {}
 
     def watch(self, store):
-        """Copies what a look at the disk at this moment would show: ciphertexts, no keys."""
+        """Copy the ciphertexts that are on the disk now, without keys."""
         with sqlite3.connect(self.folder / "store.db") as sql:
             (*place, ciphertext) = sql.execute(
                 "SELECT identity, generation, number, tick, chain, sealed FROM head"
@@ -61,7 +61,7 @@ class Intruder:
         return b"".join(path.read_bytes() for path in sorted(self.folder.iterdir()))
 
     def data_keys(self):
-        """From every slot that is whole, anywhere on the disk, whatever it was written for."""
+        """Yield the data key of every whole slot anywhere on the disk."""
         disk, at = self.disk(), -1
         while (at := disk.find(MAGIC, at + 1)) >= 0:
             found = unpack_slot(disk[at : at + sealed.SLOT_STRUCT.size])
@@ -70,7 +70,7 @@ class Intruder:
                     yield unwrap(self.key.secret, self.heads[1][0].identity, *found)
 
     def opened(self):
-        """Every state that opens: by each data key each head, by each key in it each part."""
+        """Return every part that decrypts: try each data key on each head, and each key in it on each part."""
         tables = [
             unpack_keys(table)
             for data_key in self.data_keys()
@@ -95,7 +95,7 @@ def attempt(key, ciphertext, *about):
 
 
 def watched(folder, key, opening=Store.open_writer):
-    """A store of many commits, and an intruder who looked at the disk after each."""
+    """Return a store after many commits, and an intruder that watched the disk after each."""
     intruder = Intruder(folder, key)
     store = opening(folder, key, create=True)
     intruder.watch(store)
@@ -115,19 +115,19 @@ def newest():
 def only_the_newest_opens(store, intruder):
     assert len(intruder.parts) == COMMITS + 2
     lingering = [c for c in intruder.parts.values() if c in intruder.disk()]
-    assert len(lingering) == len(intruder.parts)  # SQLite's journal has them all: keys must do what it does not
+    assert len(lingering) == len(intruder.parts)  # SQLite's journal still has them all: only destroyed keys help
     assert set(store.state().values()) == newest()
     assert intruder.opened() == newest()
 
 
-def test_no_earlier_state_opens_with_all_files_and_the_curators_key(tmp_path, key):
+def test_files_and_curator_key_open_only_newest_state(tmp_path, key):
     store, intruder = watched(tmp_path / "s", key)
     only_the_newest_opens(store, intruder)
     store.close()
     assert intruder.opened() == newest()
 
 
-def test_no_key_that_was_ever_drawn_is_on_the_disk_in_the_clear_and_no_state(tmp_path, key, keys):
+def test_disk_has_no_drawn_key_and_no_state_in_clear(tmp_path, key, keys):
     store, intruder = watched(tmp_path / "s", key)
     assert len(keys) > 4 * COMMITS
     assert key.secret not in intruder.disk()
@@ -139,7 +139,7 @@ def test_no_key_that_was_ever_drawn_is_on_the_disk_in_the_clear_and_no_state(tmp
     assert b"exact memory" not in intruder.disk()
 
 
-def test_after_a_crash_and_an_opening_the_key_of_the_state_before_is_dead_too(tmp_path, key):
+def test_reopening_after_crash_destroys_keys_of_earlier_state(tmp_path, key):
     store, intruder = watched(tmp_path / "s", key)
     store.steps = lambda step: 1 // 0 if step == "transaction_committed" else None
     with pytest.raises(ZeroDivisionError):
@@ -151,7 +151,7 @@ def test_after_a_crash_and_an_opening_the_key_of_the_state_before_is_dead_too(tm
     assert intruder.opened() == newest() - {plain(COMMITS)} | {b"later"}
 
 
-def test_after_a_rotation_the_old_key_opens_nothing_even_with_the_table_of_keys_from_before(tmp_path, key):
+def test_old_key_opens_no_state_written_after_rotation(tmp_path, key):
     store, intruder = watched(tmp_path / "s", key)
     before = intruder.opened()
     new = create_key(tmp_path / "new.key")
@@ -199,9 +199,9 @@ def test_a_twin_with_its_slots_in_the_database_is_caught(tmp_path, key, monkeypa
     store.close()
 
 
-def test_a_twin_that_keeps_one_key_for_a_part_is_caught(tmp_path, key, monkeypatch):
+def test_twin_that_reuses_one_part_key_is_caught(tmp_path, key, monkeypatch):
     def seal_part(identity, name, generation, content):
-        kept = bytes(bytearray(b"k" * 32))  # of its own: it is overwritten
+        kept = bytes(bytearray(b"k" * 32))  # a fresh copy, because the store overwrites it
         return kept, sealed.seal(kept, content, identity, "part", name, generation)
 
     monkeypatch.setattr("streamgauge.store.store.seal_part", seal_part)
@@ -213,11 +213,11 @@ def test_a_twin_that_keeps_one_key_for_a_part_is_caught(tmp_path, key, monkeypat
 
 
 class BrokenError(Exception):
-    """A commit that goes no further."""
+    """An injected failure of a commit."""
 
 
 def drawn_by_a_broken_commit(folder, key, monkeypatch, place, *, shut):
-    """The part keys of a commit that fails somewhere, the store, and those it had before."""
+    """Return the part keys that a failed commit drew, the store, and its part keys before the commit."""
     store, drawn = Store.open_writer(folder, key, create=True), []
     store.commit(tick=1, state={"run": plain(1), "other": plain(1, "other")})
     before = {name: bytes(bytearray(each)) for name, each in store._keys.items()}
@@ -260,7 +260,7 @@ def test_part_keys_of_a_commit_that_fails_are_overwritten(tmp_path, key, monkeyp
     assert store._keys == ({} if shut else before)
 
 
-def test_a_store_whose_commit_failed_goes_on_under_the_keys_it_had(tmp_path, key, monkeypatch):
+def test_store_continues_with_previous_keys_after_failed_commit(tmp_path, key, monkeypatch):
     with monkeypatch.context() as patched:
         _, store, _ = drawn_by_a_broken_commit(tmp_path / "s", key, patched, "write_head", shut=False)
     store.commit(tick=2, state={"run": plain(2)})

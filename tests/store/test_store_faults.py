@@ -39,7 +39,7 @@ def after_reopening(store, key):
     return Store.open_writer(store.folder, key, create=False)
 
 
-def test_a_full_database_refuses_a_commit_and_goes_on_when_there_is_room(store, key):
+def test_full_database_refuses_commit_and_works_again_with_space(store, key):
     (pages,) = store.backing.sql.execute("PRAGMA page_count").fetchone()
     store.backing.sql.execute(f"PRAGMA max_page_count = {pages}")
     with pytest.raises(StoreUnwritableError, match=r"a full disk.*nothing committed was lost"):
@@ -53,7 +53,7 @@ def test_a_full_database_refuses_a_commit_and_goes_on_when_there_is_room(store, 
 
 
 @pytest.mark.parametrize("room", [0, 10_000, 100_000, 300_000])
-def test_a_limit_on_the_size_of_files_loses_nothing(tmp_path, key, room):
+def test_file_size_limit_refuses_commit_and_loses_nothing(tmp_path, key, room):
     """The operating system refuses to let the journal grow, at the beginning or in the middle of a commit."""
     folder = tmp_path / "s"
 
@@ -83,7 +83,7 @@ def full(descriptor, data, at):
 
 
 @pytest.mark.parametrize("fault", [short, full])
-def test_a_slot_that_cannot_be_written_refuses_the_commit_and_the_store_goes_on(store, monkeypatch, fault, key):
+def test_failed_slot_write_refuses_commit_and_later_commit_succeeds(store, monkeypatch, fault, key):
     with monkeypatch.context() as broken:
         broken.setattr(os, "pwrite", fault)
         with pytest.raises(StoreUnwritableError, match="no space left"):
@@ -95,7 +95,7 @@ def test_a_slot_that_cannot_be_written_refuses_the_commit_and_the_store_goes_on(
 
 
 @pytest.mark.parametrize(("calls", "tick"), [(0, 1), (1, 2)])
-def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch, calls, tick, key):
+def test_failed_flush_leaves_state_before_or_after_commit(store, monkeypatch, calls, tick, key):
     """The first flush is of the new slot, the second of the one destroyed after the commit."""
     left = [calls]
 
@@ -118,7 +118,7 @@ def test_a_flush_that_fails_leaves_the_state_before_or_after(store, monkeypatch,
         is_at(again, tick)
 
 
-def test_a_store_that_cannot_be_made_says_so(tmp_path, key):
+def test_store_that_cannot_be_created_is_refused(tmp_path, key):
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnwritableError, match="not a directory"):
         Store.open_writer(tmp_path / "file" / "s", key, create=True)

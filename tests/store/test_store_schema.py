@@ -10,7 +10,7 @@ from streamgauge.store.store import Store, StoreReader
 
 
 @pytest.mark.parametrize("version", [2, 4])
-def test_store_of_another_format_is_refused_with_what_to_do(tmp_path, monkeypatch, version):
+def test_store_of_another_format_is_refused_and_unchanged(tmp_path, monkeypatch, version):
     key, folder = create_key(tmp_path / "a.key"), tmp_path / "s"
     with monkeypatch.context() as other:
         other.setattr(schema, "VERSION", version)

@@ -1,4 +1,4 @@
-"""Contracts: every built-in source, sink and engine keeps them, and each has broken twins that it catches."""
+"""Contracts: every built-in source, sink and engine meets them, and broken twins fail."""
 
 import csv
 import gzip
@@ -63,16 +63,16 @@ def follow(path: Path, kind: type[FollowedFile] = FollowedFile) -> Callable[[], 
 # sources
 
 
-def test_a_followed_file_keeps_the_contract(tmp_path: Path) -> None:
+def test_followed_file_meets_the_contract(tmp_path: Path) -> None:
     check_streaming_source(follow(tmp_path / "v.jsonl"), Feed(tmp_path / "v.jsonl"))
 
 
-def test_a_live_folder_keeps_the_contract(tmp_path: Path) -> None:
+def test_live_folder_meets_the_contract(tmp_path: Path) -> None:
     of = stream(".", mode="streaming")
     check_streaming_source(lambda: LiveFolder(tmp_path, of), Feed(tmp_path / "a.jsonl"))
 
 
-def test_standard_input_keeps_the_contract_of_a_single_pass() -> None:
+def test_standard_input_meets_the_single_pass_contract() -> None:
     reading, writing = os.pipe()
 
     def write(data: bytes) -> None:
@@ -86,14 +86,14 @@ def test_standard_input_keeps_the_contract_of_a_single_pass() -> None:
 
 
 @pytest.mark.parametrize("is_durable", [True, False])
-def test_inboxes_keep_the_contract_of_a_single_pass(is_durable: bool) -> None:
+def test_inboxes_meet_the_single_pass_contract(is_durable: bool) -> None:
     lasting = Inbox(key_ttl=10**6, max_waiting_bytes=10**6, now=lambda: 0)
     inbox: Any = lasting if is_durable else EphemeralInbox(max_waiting_bytes=10**6)
     check_single_pass_source(inbox, lambda data: inbox.put(str(hash(data)), data) and None, cuts=False)
 
 
 @pytest.mark.parametrize("kind", ["file", "folder"])
-def test_reads_of_files_depend_on_no_record(tmp_path: Path, kind: str) -> None:
+def test_reads_of_files_do_not_depend_on_records(tmp_path: Path, kind: str) -> None:
     made = iter(range(10))
 
     def make(lines: Any) -> Any:
@@ -106,7 +106,7 @@ def test_reads_of_files_depend_on_no_record(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["v.jsonl", "v.jsonl.gz", "folder"])
-def test_batch_files_keep_the_contract(tmp_path: Path, name: str) -> None:
+def test_batch_files_meet_the_contract(tmp_path: Path, name: str) -> None:
     data = b"".join(line + b"\n" for line in (*GOOD_LINES, POISON))
     path = tmp_path / name
     if name == "folder":
@@ -119,14 +119,14 @@ def test_batch_files_keep_the_contract(tmp_path: Path, name: str) -> None:
 
 
 class Forgetful(FollowedFile):
-    """Begins anew after every kill."""
+    """Restart from the beginning after every kill."""
 
     def resume(self, position: bytes | None) -> None:
         """Forget."""
 
 
 class Lagging(FollowedFile):
-    """Its position is that before the last block."""
+    """Report the position before the last block."""
 
     before: bytes | None = None
 
@@ -141,7 +141,7 @@ class Lagging(FollowedFile):
 
 
 class Hasty(FollowedFile):
-    """Continues at the end of the file, whatever the position."""
+    """Continue at the end of the file for any position."""
 
     def resume(self, position: bytes | None) -> None:
         while self.read() is not None:
@@ -149,7 +149,7 @@ class Hasty(FollowedFile):
 
 
 class Torn(FollowedFile):
-    """Hands out a line that has no end yet."""
+    """Return a line that has no end yet."""
 
     def read(self) -> Block | None:
         block = super().read()
@@ -168,13 +168,13 @@ class Poisoned(FollowedFile):
 
 
 class Endless(FollowedFile):
-    """Never says that it is at its end."""
+    """Never report the end."""
 
     at_end = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]
 
 
 class GroupOffset(FollowedFile):
-    """Resumes after the last `commit` that it got, as a consumer group does."""
+    """Resume after the last `commit`, as a consumer group does."""
 
     def __init__(self, path: Path, *, has_header: bool) -> None:
         super().__init__(path, has_header=has_header)
@@ -194,7 +194,7 @@ def test_broken_sources_are_caught(tmp_path: Path, kind: type[FollowedFile]) -> 
         check_streaming_source(follow(tmp_path / "v.jsonl", kind), Feed(tmp_path / "v.jsonl"))
 
 
-def test_a_source_whose_reads_depend_on_records_is_caught(tmp_path: Path) -> None:
+def test_source_with_reads_that_depend_on_records_is_caught(tmp_path: Path) -> None:
     class Uneven(FollowedFile):
         """Its position is longer after a bad record."""
 
@@ -216,7 +216,7 @@ def test_a_source_whose_reads_depend_on_records_is_caught(tmp_path: Path) -> Non
 
 def test_an_inbox_that_repeats_batches_is_caught() -> None:
     class Repeating(Inbox):
-        """Forgets which batches were committed."""
+        """Drop the keys of committed batches."""
 
         def put(self, key: str | None, lines: bytes, **settings: Any) -> Any:
             super().put(None, lines, **settings)
@@ -277,7 +277,7 @@ def read_lines(path: Path, kind: str) -> Iterator[tuple[str, int, float]]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet"])
-def test_built_in_sinks_keep_the_contract(tmp_path: Path, kind: str) -> None:
+def test_built_in_sinks_meet_the_contract(tmp_path: Path, kind: str) -> None:
     check_sink(*sink_of(tmp_path, kind))
 
 
@@ -290,21 +290,21 @@ class Appending(LineFile):
 
 
 class Traceless(LineFile):
-    """Tells nothing of what it has."""
+    """Report nothing about its content."""
 
     def resume(self, position: bytes | None) -> None:
         super().resume(position)
 
 
 class Trusting(LineFile):
-    """Takes any content for its own."""
+    """Accept any content as its own."""
 
     def diverged(self, knows: Any) -> None:
         """Say nothing."""
 
 
 class Eager(LineFile):
-    """Removes lost lines as it is opened, with the evidence."""
+    """Remove lost lines on open, together with the evidence."""
 
     def resume(self, position: bytes | None) -> Any:
         found = super().resume(position)
@@ -327,7 +327,7 @@ def make_engine() -> Any:
     return engine(clinic(), [ALL, BY_REGION])
 
 
-def test_the_embedded_engine_keeps_the_contract(tmp_path: Path) -> None:
+def test_embedded_engine_meets_the_contract(tmp_path: Path) -> None:
     check_engine(make_engine, make_engine, LINES, TICKS)
     (tmp_path / "a").write_bytes(b"".join(line + b"\n" for line in LINES))
     (tmp_path / "b").write_bytes(LINES[0] + b"\n")
@@ -375,20 +375,20 @@ class Fragile(Twin):
 
 
 class Misplaced(Twin):
-    """Locates bad records beside their lines."""
+    """Report bad records at wrong lines."""
 
     def locate(self, block: Block, header: Any = None) -> Any:
         return [replace(each, offset=each.offset + 1) for each in self.inner.locate(block, header)]
 
 
 class Deaf(Twin):
-    """Does not hear a stop."""
+    """Ignore a stop."""
 
     def scan_ranges(self, ranges: Any, first: int, last: int, stop: Any = None) -> Any:
         return self.inner.scan_ranges(ranges, first, last)
 
 
-def test_an_engine_that_forgets_users_when_its_measures_change_is_caught() -> None:
+def test_engine_that_drops_users_on_measure_change_is_caught() -> None:
     class Forgetful(Twin):
         def change_measures(self, measures: Any) -> None:
             self.inner.close()
@@ -403,7 +403,7 @@ def test_an_engine_that_forgets_users_when_its_measures_change_is_caught() -> No
         check_engine_changes(make, partial(engine, USERS), [ALL], [ALL, BY_REGION], lines=OF_ONE_USER, ticks=TICKS)
 
 
-def test_an_engine_that_keeps_its_measures_is_caught() -> None:
+def test_engine_that_ignores_a_change_of_measures_is_caught() -> None:
     class Unchanged(Twin):
         def change_measures(self, measures: Any) -> None:
             """Keep them."""
@@ -420,7 +420,7 @@ def test_broken_engines_are_caught(kind: type[Twin]) -> None:
         check_engine(kind, make_engine, LINES, TICKS)
 
 
-def test_an_engine_that_hears_no_stop_is_caught(tmp_path: Path) -> None:
+def test_engine_that_ignores_a_stop_is_caught(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(LINES[0] + b"\n")
     with pytest.raises(AssertionError, match="a stop must raise"):
         check_engine_ranges(Deaf, make_engine, [part(tmp_path / "a")], TICKS)
