@@ -198,18 +198,14 @@ class Store(StoreReader):
             entered: Adds an entry to the history even if nothing is public.
         """
         if self.is_sealed and not state:
-            return self._commit_marks(marks, tick, released, acts)
+            if tick or released or acts:  # a new head would need all state
+                raise ValueError("state must be given whole to a store that is sealed, got none")
+            self.mark(marks)
+            return self._head.chain
         texts = [act.text() for act in acts]
         after = self._head.advance(tick, released, texts, entered=entered)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
         return after.chain
-
-    def _commit_marks(self, marks: Mapping[str, bytes], *public: object) -> str:
-        """Commit marks alone: a sealed store would need all state for a new head."""
-        if any(public):
-            raise ValueError("state must be given whole to a store that is sealed, got none")
-        self.mark(marks)
-        return self._head.chain
 
     @property
     def last_visible_entry(self) -> int:

@@ -11,6 +11,7 @@ fits into memory. The file is written beside its place and renamed.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -87,13 +88,10 @@ def _write_parquet(ticks: Iterable[TickRelease], path: Path) -> None:
     from streamgauge.sinks.parquet import quote_literal
 
     with TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
-        parts = ParquetParts(path.name, Path(folder, "parts"))
         rest = iter(ticks)
-        try:
+        with closing(ParquetParts(path.name, Path(folder, "parts"))) as parts:
             while some := list(islice(rest, PARQUET_BATCH_TICKS)):
                 parts.write(some, some[-1].tick, "")
-        finally:
-            parts.close()
         source = quote_literal(f"{Path(folder, 'parts')}/*.parquet")
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as engine:
             found = f"SELECT * REPLACE (NULL::VARCHAR AS trace) FROM read_parquet({source})"
