@@ -170,7 +170,7 @@ class Store(StoreReader):
         if isinstance(self._key, Key):
             overwrite_keys(self._keys)
             secret = self._key.secret
-            self._key, self._keys = self._key.to_sealing_key(), {}
+            self._key, self._keys = SealingKey.from_secret(self._key.source, secret), {}
             wipe(secret)
 
     def state(self) -> dict[str, bytes]:
