@@ -19,7 +19,7 @@ from streamgauge.config.rules import (
     build_instant_rule,
     count_ticks,
     format_duration,
-    format_instant,
+    format_utc_time,
     parse_duration,
 )
 
@@ -153,7 +153,7 @@ def test_an_hour_that_clocks_show_twice_or_never_is_refused(local: str) -> None:
 def test_an_instant_comes_back_from_its_writing(moment: datetime) -> None:
     read = build_instant_rule("UTC").parse(moment)
     assert read is not None
-    assert build_instant_rule("UTC").parse(format_instant(read)) == read
+    assert build_instant_rule("UTC").parse(format_utc_time(read)) == read
 
 
 @pytest.mark.parametrize("zone", ["", "/etc/passwd", "../UTC", "Europe", "europe", "localtime", "posix/UTC", "a\0b", 3])

@@ -146,7 +146,7 @@ def test_what_was_charged_and_cannot_be_built_is_ended_by_the_curator(tmp_path):
 def test_a_finished_standard_input_cannot_be_requested(tmp_path):
     made = made_in(tmp_path, live=False, source="-", format="jsonl")
     (why,) = plan_adhoc(made.file, build_request(made)).refusals
-    assert why.startswith("source must be one that can be read again to be asked")
+    assert why.startswith("source must be one that can be read again for ad hoc releases")
 
 
 def test_a_file_that_uses_a_name_that_was_requested_for_is_reported_the_way_out(tmp_path):

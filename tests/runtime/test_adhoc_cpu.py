@@ -44,7 +44,7 @@ def test_the_work_of_all_that_is_open_is_bounded(tmp_path):
         two_beside(made)
     assert set(made.ledger().releases) == {"counts", "a"}
     (why,) = plan_adhoc(made.file, build_request(made, name="b")).refusals
-    assert why.endswith("got 12: ask for fewer aggregates, or end a release")
+    assert why.endswith("got 12: request fewer aggregates, or end a release")
     two_beside(bounded(make(tmp_path / "more"), 12))
 
 

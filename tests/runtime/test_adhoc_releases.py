@@ -138,7 +138,7 @@ def test_it_ends_when_somebody_ends_it_and_its_budget_returns(tmp_path):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"end_releases": ("counts",)}, "release counts must be one that was asked for, got one of the file"),
+        ({"end_releases": ("counts",)}, "release counts must be a requested one, got one of the file"),
         ({"end_releases": ("nothing",)}, "release nothing must be one that is open, got none of that name"),
         ({"ask": {"name": "Counts"}}, "release Counts must have a name of its own, got one that is taken"),
         ({"ask": {"name": "ASKED"}}, "release ASKED must have a name of its own, got one that is taken"),
@@ -167,7 +167,7 @@ def test_a_file_that_takes_the_name_of_one_that_was_requested_for_is_refused(tmp
     made = live(tmp_path)
     until(made, tmp_path, 3, adhoc_releases=(build_request(made),))
     edited = live(tmp_path, USUAL, {"name": name, "sql": COUNTS, "epsilon": "1/4"})
-    words = f"release {name} must have a name of its own, got that of one that was asked for"
+    words = f"release {name} must have a name of its own, got that of a requested one"
     assert any(words in each for each in edited.plan().refusals)
     with pytest.raises(RunRefusedError, match=words):
         until(edited, tmp_path, 6, at=3)

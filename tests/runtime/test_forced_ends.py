@@ -108,7 +108,7 @@ def more_refused(folder: Path) -> list[str]:
 
 def test_what_runs_on_takes_room_until_readers_have_observed_it(tmp_path: Path) -> None:
     (why,) = more_refused(tmp_path)
-    assert "releases that were asked for must be at most 1 at a time, got 2" in why
+    assert "ad hoc releases must be at most 1 at a time, got 2" in why
 
 
 def test_a_twin_that_counts_what_is_open_alone_lets_it_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -122,7 +122,7 @@ def test_an_analyst_asks_for_so_many_ever_ended_ones_too(tmp_path: Path) -> None
     stop.set()
     run(made, clock=world(tmp_path, at=1), end_releases=("asked",), stop=stop)
     (why,) = plan_adhoc(made.file, build_request(made, name="more")).refusals
-    assert "releases that ana ever asks for must be at most 1, ended ones too, got 2" in why
+    assert "releases that ana ever requests must be at most 1, ended ones too, got 2" in why
     assert "adhoc.max_total" in why
     assert plan_adhoc(made.file, build_request(made, "bea", name="more")).refusals == ()
 

@@ -35,7 +35,7 @@ def test_users_who_share_a_hash_are_all_counted(kind):
 def test_a_plan_tells_the_error_at_as_many_users_as_can_come():
     table = TABLES["density"]
     plain = replace(table, hashed=False)
-    assert (plain.describe_users(10.0), plain.stddev(SHARE_MEASURE, 10.0)) == ("at most, whoever came", plain.stddev())
+    assert (plain.describe_users(10.0), plain.stddev(SHARE_MEASURE, 10.0)) == ("at most, for any users", plain.stddev())
     assert (table.describe_users(), table.describe_users(500.0)) == ("at 2,000 users", "at 500 users")
     assert plain.stddev() < table.stddev(SHARE_MEASURE, 500.0) < table.stddev()
     assert table.stddev(COUNT_MEASURE, 500.0) == CELLS * table.counter.stddev(0.25)

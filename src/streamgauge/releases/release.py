@@ -11,7 +11,6 @@ that has one.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import isfinite
 from typing import Any, overload
@@ -19,6 +18,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.config.rules import format_utc_time
 from streamgauge.releases import codec as packed
 from streamgauge.releases import tables
 from streamgauge.releases import tables as html
@@ -30,16 +30,6 @@ CHAIN_DIGITS, OWNER_DIGITS = 16, 8  # hexadecimal digits in a stamp
 __all__ = ["Group", "ReleaseSchema", "Releases", "TickRelease", "format_utc_time"]
 
 Bools = npt.NDArray[np.bool_]
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def format_utc_time(microseconds: int) -> str:
-    """Return a time as ISO 8601 text in UTC.
-
-    >>> format_utc_time(1_767_571_200_000_000)
-    '2026-01-05T00:00:00Z'
-    """
-    return (EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,8 +84,8 @@ class TickRelease:
 
     def _build_measure(self, measure: int, place: int) -> dict[str, float | bool | None]:
         names = ("value", "stddev", "low", "high")
-        told = {name: float(array[measure, place]) for name, array in zip(names, self.numbers, strict=True)}
-        finite = {name: number if isfinite(number) else None for name, number in told.items()}
+        numbers = {name: float(array[measure, place]) for name, array in zip(names, self.numbers, strict=True)}
+        finite = {name: number if isfinite(number) else None for name, number in numbers.items()}
         return {**finite, "reliable": bool(self.reliable[measure, place])}
 
     def _repr_html_(self) -> str:

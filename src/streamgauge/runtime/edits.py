@@ -173,7 +173,7 @@ def _find_name_conflicts(file: PipelineFile, running: Mapping[str, ChargedReleas
     """Return refusals of names that ad hoc releases have, in any case."""
     adhoc = {name.lower() for name, entry in running.items() if entry.requested_by is not None}
     own = [each.name for each in file.releases if each.requested_by is None and each.name.lower() in adhoc]
-    rule, way = "must have a name of its own, got that of one that was asked for", "rename it in the file"
+    rule, way = "must have a name of its own, got that of a requested one", "rename it in the file"
     return [f"release {name} {rule}: {way}, names are taken for ever" for name in own]
 
 

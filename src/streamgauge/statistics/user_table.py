@@ -59,7 +59,7 @@ class UserTableStatistic:
     ERROR_GROWS: ClassVar[bool] = True
     channels: ClassVar[int] = 1
     pan_private: ClassVar[bool] = True
-    error_depends_on: ClassVar[str] = "who came, and how often: at most as much as is told"
+    error_depends_on: ClassVar[str] = "who came, and how often: at most as much as is stated"
     loss: Loss
     _: KW_ONLY
     kind: UserMeasure
@@ -113,7 +113,7 @@ class UserTableStatistic:
         If they share hashes, it is the maximum that can have come.
         """
         if not self.hashed:
-            return "at most, whoever came"
+            return "at most, for any users"
         reached = self.visits if self.kind == "cropped_mean" else 1
         often = f" who came {self.visits} times or once" if self.visits > 1 else ""
         return f"at {self._predict_value(events) * self.universe / reached:,.0f} users{often}"

@@ -151,11 +151,8 @@ def unwrap(secret: bytes, identity: str, generation: int, slot: SlotContent) -> 
     magic, check, salt, wrapped = slot
     if not hmac.compare_digest(check, _compute_check(secret)):
         raise DecryptionError("other_key")
-    opened = (
-        _agree_key(_derive_private_key(secret), salt, salt)
-        if magic == SEALED_MAGIC
-        else _derive_key(secret, b"wrap", salt)
-    )
+    is_sealed = magic == SEALED_MAGIC
+    opened = _agree_key(_derive_private_key(secret), salt, salt) if is_sealed else _derive_key(secret, b"wrap", salt)
     with opened as key:
         return unseal(key, wrapped, identity, "slot", generation)
 

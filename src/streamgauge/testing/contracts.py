@@ -219,7 +219,7 @@ def check_engine(
             passes = [engine.scan_block(block, 1, ticks, False) for block in blocks]
             _expect(add_passes(passes) == expected, "sums must be those of the embedded engine, for every cut")
             _expect(
-                all((each.first, each.last) == (1, ticks) for each in passes), "a pass must cover the ticks asked for"
+                all((each.first, each.last) == (1, ticks) for each in passes), "a pass must cover the requested ticks"
             )
             engine.scan_empty_block(1, ticks)
             again = engine.scan_block(Block(b"", 0), 1, ticks, False)

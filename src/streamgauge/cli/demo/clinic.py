@@ -230,11 +230,8 @@ def _build_row(comparison: TruthComparison, place: int, *, ascii_only: bool) -> 
     values = releases.values(comparison.measure)[:, place]
     lows, highs = (part(comparison.measure)[:, place] for part in (releases.lows, releases.highs))
     low, high = lows[MIDDLE_TICK - 1], highs[MIDDLE_TICK - 1]
-    truth, value, half = (
-        float(comparison.truth[MIDDLE_TICK - 1, place]),
-        float(values[MIDDLE_TICK - 1]),
-        float(high - low) / 2,
-    )
+    truth, value = float(comparison.truth[MIDDLE_TICK - 1, place]), float(values[MIDDLE_TICK - 1])
+    half = float(high - low) / 2
     inside = Text("yes", "green") if comparison.is_covered[MIDDLE_TICK - 1, place] else Text("no", "yellow")
     shown = [format_rounded(number, half) for number in (truth, value, value - truth, half)]
     real = build_sparkline(comparison.truth[:, place], TREND_CHARS, ascii_only=ascii_only)

@@ -92,17 +92,17 @@ def _write_parquet(ticks: Iterable[TickRelease], path: Path) -> None:
     """Write parts, then join them: neither step has more than one part in memory."""
     import duckdb
 
-    from streamgauge.sinks.parquet import quote_literal
+    from streamgauge.records.fields import quote_text
 
     with TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
         rest = iter(ticks)
         with closing(ParquetParts(path.name, Path(folder, "parts"))) as parts:
             while some := list(islice(rest, PARQUET_BATCH_TICKS)):
                 parts.write(some, some[-1].tick, "")
-        source = quote_literal(f"{Path(folder, 'parts')}/*.parquet")
+        source = quote_text(f"{Path(folder, 'parts')}/*.parquet")
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as engine:
             found = f"SELECT * REPLACE (NULL::VARCHAR AS trace) FROM read_parquet({source})"
-            engine.execute(f"COPY ({found}) TO {quote_literal(str(path))} (FORMAT parquet)")
+            engine.execute(f"COPY ({found}) TO {quote_text(str(path))} (FORMAT parquet)")
 
 
 WRITERS: dict[str, Callable[[Iterable[TickRelease], Path], None]] = {

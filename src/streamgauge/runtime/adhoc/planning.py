@@ -119,7 +119,7 @@ def check_text_lengths(release: Release) -> Release:
     """
     for word, most in MAX_TEXT_CHARS.items():
         if (length := len(getattr(release, word))) > most:
-            rule = f"release.{release.name}.{word} must be at most {most} characters where it is asked for"
+            rule = f"release.{release.name}.{word} must be at most {most} characters in an ad hoc release"
             raise PipelineFileError(f"{rule}, got {length}")
     return release
 

@@ -129,7 +129,7 @@ def find_name_refusals(name: str, file: PipelineFile, ledger_log: LedgerLog) -> 
 def find_source_refusals(stream: Stream) -> Iterator[str]:
     """Yield a refusal if the stream cannot be read again, and so accepts no request."""
     if stream.is_read_once:
-        yield "source must be one that can be read again to be asked, got standard input in batch mode"
+        yield "source must be one that can be read again for ad hoc releases, got standard input in batch mode"
 
 
 def find_count_refusals(
@@ -144,12 +144,12 @@ def find_count_refusals(
     active = [*new, *(entry.requested_by for entry in entries if entry.requested_by is not None)]
     total = [*new, *(entry.requested_by for entry in ledger_log.latest_releases().values())]
     if len(active) > limits.adhoc_max_active:
-        yield f"releases that were asked for must be at most {limits.adhoc_max_active} at a time, got {len(active)}"
+        yield f"ad hoc releases must be at most {limits.adhoc_max_active} at a time, got {len(active)}"
     for analyst in sorted(set(new)):
         if (count := active.count(analyst)) > (most := limits.adhoc_max_active_per_analyst):
             yield f"releases of {analyst} must be at most {most} at a time, got {count}: end one"
         if (count := total.count(analyst)) > (most := limits.adhoc_max_total):
-            rule = f"releases that {analyst} ever asks for must be at most {most}, ended ones too"
+            rule = f"releases that {analyst} ever requests must be at most {most}, ended ones too"
             yield f"{rule}, got {count}: adhoc.max_total is the curator's to raise"
 
 
@@ -168,12 +168,12 @@ def find_capacity_refusals(
         yield from reject_large_parts(plan)
     size = sum(entry.memory_bytes for entry in active) + sum(map(memory_bytes, plans))
     if size > limits.adhoc_max_memory:
-        rule = f"releases that are asked for must keep at most {limits.adhoc_max_memory} bytes in all"
+        rule = f"ad hoc releases must keep at most {limits.adhoc_max_memory} bytes in all"
         yield f"{rule}, got {size}: take fewer groups, or a shorter window or horizon"
     work, most = sum(entry.cpu_ms for entry in active) + sum(map(cpu_ms, plans)), limits.adhoc_max_cpu_ms
     if work > most:
-        rule = f"releases that are asked for must take at most {most} units of work in all (adhoc.max_cpu_ms)"
-        yield f"{rule}, got {work}: ask for fewer aggregates, or end a release"
+        rule = f"ad hoc releases must take at most {most} units of work in all (adhoc.max_cpu_ms)"
+        yield f"{rule}, got {work}: request fewer aggregates, or end a release"
 
 
 def find_end_refusals(name: str, ledger_log: LedgerLog, *, force: bool = False) -> Iterator[str]:
@@ -185,7 +185,7 @@ def find_end_refusals(name: str, ledger_log: LedgerLog, *, force: bool = False) 
     if entry is None or (entry.end_tick is not None and not (force and entry.is_draining)):
         yield f"release {name} must be one that is open, got none of that name"
     elif entry.requested_by is None:
-        yield f"release {name} must be one that was asked for, got one of the file: take it out there"
+        yield f"release {name} must be a requested one, got one of the file: take it out there"
 
 
 @dataclass

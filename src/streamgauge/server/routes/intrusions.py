@@ -68,7 +68,7 @@ class IntrusionRoutes:
         return JSONResponse({"intrusion": found.number, "tick": found.tick, "folder": str(found.folder)}, 201)
 
     def _check_export(self, to: Path) -> None:
-        """Check the ledger and the folder, before the run is asked."""
+        """Check the ledger and the folder, before the command is submitted."""
         try:
             check_intrusion(self.runner.file, to)
         except (LimitExceededError, IntrusionError, StoreError) as refusal:
