@@ -19,9 +19,9 @@ from streamgauge.config.rules import (
     build_instant_rule,
     count_ticks,
     format_duration,
-    format_utc_time,
     parse_duration,
 )
+from streamgauge.releases.release import format_utc_time
 
 
 @pytest.mark.parametrize(

@@ -232,15 +232,6 @@ def _to_microseconds(moment: datetime, zone: ZoneInfo) -> int | None:
     return (moment - EPOCH) // MICROSECOND
 
 
-def format_utc_time(microseconds: int) -> str:
-    """Return an instant in RFC 3339.
-
-    >>> format_utc_time(1767571200000000)
-    '2026-01-05T00:00:00Z'
-    """
-    return (EPOCH + microseconds * MICROSECOND).isoformat().replace("+00:00", "Z")
-
-
 def _parse_zone(value: Any) -> str | None:
     if not isinstance(value, str) or not _ZONE_PATTERN.fullmatch(value):
         return None

@@ -11,6 +11,7 @@ that has one.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import isfinite
 from typing import Any, overload
@@ -18,10 +19,8 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.config.rules import format_utc_time
 from streamgauge.releases import codec as packed
 from streamgauge.releases import tables
-from streamgauge.releases import tables as html
 from streamgauge.releases.codec import Floats
 from streamgauge.releases.schema import Group, ReleaseSchema
 
@@ -30,6 +29,16 @@ CHAIN_DIGITS, OWNER_DIGITS = 16, 8  # hexadecimal digits in a stamp
 __all__ = ["Group", "ReleaseSchema", "Releases", "TickRelease", "format_utc_time"]
 
 Bools = npt.NDArray[np.bool_]
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def format_utc_time(microseconds: int) -> str:
+    """Return a time as ISO 8601 text in UTC.
+
+    >>> format_utc_time(1_767_571_200_000_000)
+    '2026-01-05T00:00:00Z'
+    """
+    return (EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +98,7 @@ class TickRelease:
         return {**finite, "reliable": bool(self.reliable[measure, place])}
 
     def _repr_html_(self) -> str:
-        return html.render_table(self.shape, [self])
+        return tables.render_table(self.shape, [self])
 
     def __repr__(self) -> str:
         measures, places = self.value.shape
@@ -204,7 +213,7 @@ class Releases(Sequence[TickRelease]):
         return tables.to_polars_frame(self)
 
     def _repr_html_(self) -> str:
-        return html.render_table(self.shape, self._items)
+        return tables.render_table(self.shape, self._items)
 
     def __repr__(self) -> str:
         return f"Releases({self.release!r}, {len(self)} ticks of {len(self.shape.groups)} places)"

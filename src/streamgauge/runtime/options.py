@@ -29,7 +29,6 @@ from streamgauge.config.settings import Stream
 from streamgauge.interfaces import StepHook, ignore_step
 from streamgauge.noise import Noise
 from streamgauge.plan.measure import Pass
-from streamgauge.runtime.format import plural
 
 if TYPE_CHECKING:
     from streamgauge.runtime.commands.queue import CommandQueue
@@ -109,11 +108,14 @@ class RecordShares:
             yield "warning: no record was read: what is published is noise alone"
             return
         shares = [f"{share} have {what}" for what, share in self.shares().items()]
-        yield f"of {plural(records, 'record')} {', '.join(shares)}"
+        yield f"of {_count(records)} {', '.join(shares)}"
         for what, (count, records) in self._counts.items():
             if records and not count:
-                read = plural(records, "record")
-                yield f"warning: none of {read} has {what}: releases that need it publish noise alone"
+                yield f"warning: none of {_count(records)} has {what}: releases that need it publish noise alone"
+
+
+def _count(records: int) -> str:
+    return "1 record" if records == 1 else f"{records:,} records"
 
 
 def percent(count: int, records: int) -> str:

@@ -22,6 +22,7 @@ from streamgauge.records import fields as event_times
 from streamgauge.records.blocks import Block
 from streamgauge.records.fields import RawField, find_parquet_columns, quote_text
 from streamgauge.records.parquet import ParquetReadError, read_parquet_batches
+from streamgauge.records.source_schema import list_declared_columns
 from streamgauge.sources.line_reader import BLOCK_BYTES, FileHeader, LineSplitter, join_pieces
 from streamgauge.sources.paths import check_name
 
@@ -121,11 +122,6 @@ def _open_database(stream: Stream) -> "Iterator[DuckDBPyConnection]":
     with duckdb.connect(config=SETTINGS) as connection:
         connection.execute(f"SET TimeZone = {quote_text(stream.timezone)}").fetchall()
         yield connection
-
-
-def list_declared_columns(stream: Stream) -> frozenset[str]:
-    """Return the columns that may be read."""
-    return frozenset(stream.columns) | {stream.time} | ({stream.user} if stream.user else set())
 
 
 def _join_rows(rows: list[tuple[str]]) -> bytes:

@@ -32,11 +32,11 @@ from streamgauge.config.rules import (
     MINUTE,
     SECOND,
     format_duration,
-    format_utc_time,
     is_line,
     parse_exact,
 )
 from streamgauge.config.toml_table import escape_line, join_key, quote_toml
+from streamgauge.releases.release import format_utc_time
 from streamgauge.runtime.draft.sample import SourceSample, build_source_error, load_sample
 
 MAX_LISTED_VALUES = 20
