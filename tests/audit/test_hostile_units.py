@@ -100,7 +100,7 @@ def test_hostile_records_change_nothing_but_numbers(trial_of: Any, settings: Any
     names = " ".join(pair.name for pair in pairs)
     tried = TIMES if "parquet" in str(settings) else (*ODD, *TIMES)
     assert not [words for words in tried if words not in names]
-    assert ("of nobody" in names) == ("unit" in settings)
+    assert ("without a user" in names) == ("unit" in settings)
     found = TrialComparison.from_trial(trial, pairs, with_interruptions=False)
     assert not found.suspects
     assert not any(each.has_error for each in found.comparisons)
@@ -118,7 +118,7 @@ def raises() -> None:
 def test_engine_that_reports_an_undeclared_label_is_condemned(
     trial_of: Any, failing_source: Any, tmp_path: Path, leak: Callable[[], None]
 ) -> None:
-    failing_source(b"nobody declared", lambda path: leak())
+    failing_source(b"an undeclared label", lambda path: leak())
     trial = trial_of(1, COUNTS)
     comparison = TrialComparison.from_trial(trial, [named(trial, "undeclared")], with_interruptions=False)
     written = RunByRunSubject.from_comparison(comparison, compute_charge(trial.file, tmp_path), InsecureNoise(62))

@@ -35,7 +35,8 @@ SUBJECTS = {
     for name in (*local_claims.find_oracles(), local_claims.DEVICE_NAME)
     for entry in list_entries(name)
 }
-TWINS = {twins.name: twins for twins in local.every_twin(ExperimentNoise.from_label("local"))}
+CHANCE = ExperimentNoise.from_label("local")
+TWINS = {twins.name: twins for twins in (*local.build_report_twins(CHANCE), *local.build_device_twins(CHANCE))}
 
 
 def test_every_oracle_of_the_package_is_in_the_catalogue() -> None:

@@ -77,7 +77,6 @@ def test_the_noise_is_as_printed() -> None:
 def test_verdict_judges_the_stated_claim_not_the_mechanisms_own() -> None:
     counter = Kary(Pure(2), branching=2, levels=2, horizon=3)
     fates = {
-        e: audit(build_claimed_subject("claimed", counter, loss=Pure(e), noise=CHANCE), runs=0).is_condemned
-        for e in (1, 2, 3)
+        e: audit(build_claimed_subject(counter, loss=Pure(e), noise=CHANCE), runs=0).is_condemned for e in (1, 2, 3)
     }
     assert fates == {1: True, 2: False, 3: False}

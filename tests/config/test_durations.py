@@ -19,9 +19,9 @@ from streamgauge.config.rules import (
     build_instant_rule,
     count_ticks,
     format_duration,
-    format_instant,
     parse_duration,
 )
+from streamgauge.releases.release import format_utc_time
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_ambiguous_or_missing_local_hour_is_refused(local: str) -> None:
 def test_formatted_instant_parses_back(moment: datetime) -> None:
     read = build_instant_rule("UTC").parse(moment)
     assert read is not None
-    assert build_instant_rule("UTC").parse(format_instant(read)) == read
+    assert build_instant_rule("UTC").parse(format_utc_time(read)) == read
 
 
 @pytest.mark.parametrize("zone", ["", "/etc/passwd", "../UTC", "Europe", "europe", "localtime", "posix/UTC", "a\0b", 3])

@@ -14,7 +14,7 @@ from streamgauge.config.endpoints import ENGINE_KEYS, PLUGIN_KEYS
 from streamgauge.config.lookup import LOOKUP_KEYS
 from streamgauge.config.pipeline_file import TOP_KEYS, parse_pipeline
 from streamgauge.config.release import RELEASE_KEYS
-from streamgauge.config.server import ADHOC_KEYS, SERVER_KEYS
+from streamgauge.config.server import ADHOC_RULES, SERVER_RULES
 from streamgauge.config.sink import SINK_KEYS
 from streamgauge.config.stream import BUDGET_KEYS, STREAM_KEYS, UNIT_KEYS
 from streamgauge.config.toml_table import TomlTable
@@ -32,8 +32,9 @@ def test_walk_covers_every_known_key() -> None:
         *RELEASE_KEYS,
         *alerts.ALERT_KEYS,
         *SINK_KEYS,
-        *SERVER_KEYS,
-        *ADHOC_KEYS,
+        *SERVER_RULES,
+        "adhoc",
+        *ADHOC_RULES,
         *PLUGIN_KEYS,
         *ENGINE_KEYS,
     }

@@ -77,7 +77,7 @@ def test_many_reports_are_added_in_parts_as_at_once(count, monkeypatch):
     claim = UnaryEncoding(Pure(1), items=tuple(range(count)))
     bits = np.random.default_rng(1).integers(0, 2, (64, count), np.uint8)
     for at_once in (1 << 20, 5 * count):
-        monkeypatch.setattr("streamgauge.localdp.protocols.unary_encoding.CHUNK_BITS", at_once)
+        monkeypatch.setattr("streamgauge.localdp.report_bytes.CHUNK_BITS", at_once)
         collector = claim.build_collector()
         assert collector.add(np.packbits(bits, 1, bitorder="little")) == 64
         assert (read_state(collector).table == bits.sum(0)).all()
@@ -85,5 +85,5 @@ def test_many_reports_are_added_in_parts_as_at_once(count, monkeypatch):
 
 def test_devices_that_are_drawn_in_parts_are_drawn_alike(monkeypatch):
     whole = CLAIM.privatise_many(ITEMS * 9, InsecureNoise(1))
-    monkeypatch.setattr("streamgauge.localdp.protocols.unary_encoding.CHUNK_BITS", 20)
+    monkeypatch.setattr("streamgauge.localdp.report_bytes.CHUNK_BITS", 20)
     assert (CLAIM.privatise_many(ITEMS * 9, InsecureNoise(1)) == whole).all()

@@ -19,7 +19,6 @@ from fractions import Fraction
 from typing import Any
 
 from streamgauge.config.settings import Column, Lookup, Release, Stream
-from streamgauge.privacy import Loss
 
 STREAM_FIELDS = ("time", "time_format", "timezone", "tick", "start", "user")
 SOURCE_FIELDS = (
@@ -43,7 +42,7 @@ def build_blocks(stream: Stream, lookups: Mapping[str, Lookup], releases: Iterab
     """Return all blocks by name."""
     return {
         "stream": to_canonical_json(_build_stream_block(stream)),
-        "budget": to_canonical_json(_build_loss_block(stream.budget)),
+        "budget": to_canonical_json(_with_kind(stream.budget)),
         "source": to_canonical_json(_build_source_block(stream)),
         **{f"lookup.{name}": to_canonical_json(_build_lookup_block(lookup)) for name, lookup in lookups.items()},
         **{f"release.{release.name}": to_canonical_json(build_release_block(release)) for release in releases},
@@ -83,10 +82,6 @@ def _with_kind(settings: Any) -> dict[str, Any]:
     return {"kind": type(settings).__name__, **asdict(settings)}
 
 
-def _build_loss_block(loss: Loss) -> dict[str, Any]:
-    return _with_kind(loss)
-
-
 def _build_lookup_block(lookup: Lookup) -> dict[str, Any]:
     """Return the block of a lookup. The order of columns in the file has no meaning."""
     columns = {name: [row[i] for row in lookup.rows] for i, name in enumerate(lookup.columns)}
@@ -100,9 +95,5 @@ def build_release_block(release: Release) -> dict[str, Any]:
     requested = {name: getattr(release, name) for name in RELEASE_FIELDS}
     if release.alerts:
         requested["alerts"] = [alert.to_json() for alert in release.alerts]
-    return {
-        **requested,
-        "loss": _build_loss_block(release.loss),
-        "settings": dict(release.settings),
-        "delta": release.delta,
-    }
+    settings = dict(release.settings)
+    return {**requested, "loss": _with_kind(release.loss), "settings": settings, "delta": release.delta}

@@ -150,13 +150,12 @@ def parse_report_column(name: str, table: TomlTable) -> Column:
     protocol = table.get_required(REPORT_KEY, PROTOCOL_RULE)
     for key in table:
         if key not in (*REPORT_KEYS, "values") or (protocol in LISTED_PROTOCOLS and key in SETTING_KEYS):
-            raise PipelineFileError(f"{table.key_path(key)} must be left out for {protocol}, got one")
-    on_repeat = table.get_required("on_repeat", ON_REPEAT_RULE)
+            raise table.build_error(key, f"left out for {protocol}", got="one")
     report = ReportColumn(
         protocol,
         table.get_required("epsilon", EPSILON),
         values=_parse_values(table),
-        on_repeat=on_repeat,
+        on_repeat=table.get_required("on_repeat", ON_REPEAT_RULE),
         hashes=table.get_optional("hashes", build_int_rule(maximum=MAX_CODES)),
         width=table.get_optional("width", build_int_rule(2, MAX_CODES)),
         seed=table.get_optional("seed", build_int_rule(0, MAX_SEED)),
@@ -174,9 +173,7 @@ def _parse_values(table: TomlTable) -> tuple[str | int, ...]:
         raise table.build_error("values", "an array of 1 to 10^5 values, all text (in one line) or whole numbers")
     value, times = Counter(given).most_common(1)[0]
     if times > 1:
-        raise PipelineFileError(
-            f"{table.key_path('values')} must be different from each other, got {format_value(value)} twice"
-        )
+        raise table.build_error("values", "different from each other", got=f"{format_value(value)} twice")
     return tuple(given)
 
 
@@ -197,12 +194,11 @@ def _check_report(table: TomlTable, report: ReportColumn) -> None:
 
 
 def _check_vector(table: TomlTable, report: ReportColumn) -> None:
-    key, bits = (
-        ("values", len(report.values)) if report.protocol in LISTED_PROTOCOLS else ("width", report.mechanism.width)
-    )
+    key = "values" if report.protocol in LISTED_PROTOCOLS else "width"
+    bits = len(report.values) if key == "values" else report.mechanism.width
     if bits > MAX_VECTOR_BITS:
-        rule = f"{table.key_path(key)} must be at most {MAX_VECTOR_BITS}, the bits of a report of {report.protocol}"
-        raise PipelineFileError(f"{rule}, got {bits}")
+        rule = f"at most {MAX_VECTOR_BITS}, the bits of a report of {report.protocol}"
+        raise table.build_error(key, rule, got=str(bits))
     if key == "width" and report.mechanism.hashes * bits > MAX_TABLE_CELLS:
         rule = f"{table.path} must have hashes x width of at most 2^27"
         raise PipelineFileError(f"{rule}, got {report.mechanism.hashes} x {bits}")
@@ -255,12 +251,10 @@ def _parse_column(name: str, table: TomlTable) -> Column:
         raise PipelineFileError(f"{table.path} must be {rule}, got {' and '.join(ways) or 'none of them'}")
     for key, needed in REQUIRED_KEYS.items():
         if key in table and needed not in table:
-            raise PipelineFileError(f"{table.key_path(key)} must be left out unless there are {needed}, got it without")
+            raise table.build_error(key, f"left out unless there are {needed}", got="it without")
     for key in REPORT_KEYS:
         if key in table:
-            raise PipelineFileError(
-                f"{table.key_path(key)} must be left out unless there is a report = ..., got it without"
-            )
+            raise table.build_error(key, "left out unless there is a report = ...", got="it without")
     column = _COLUMN_PARSERS[ways[0] if ways else "type"](name, table)
     if table.get_optional("type", TYPE, column.kind) != column.kind:
         raise table.build_error("type", f'"{column.kind}" or left out, as {ways[0]} say')
@@ -302,7 +296,7 @@ def _parse_valued_column(name: str, table: TomlTable) -> Column:
     label, times = Counter([*labels, OTHER_LABEL] if other else labels).most_common(1)[0]
     if times > 1:
         rule = 'different from each other and from "other"' if other else "different from each other"
-        raise PipelineFileError(f"{table.key_path('values')} must be {rule}, got {format_value(label)} twice")
+        raise table.build_error("values", rule, got=f"{format_value(label)} twice")
     return Column(name, kind, values=tuple(labels), other=other)
 
 

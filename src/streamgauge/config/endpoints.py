@@ -158,10 +158,7 @@ def parse_options(table: TomlTable, facts: KindFacts) -> dict[str, Any]:
 
     Numbers with a point are `Decimal`, as everywhere in a file.
     """
-    if "options" not in table:
-        options: dict[str, Any] = {}
-    else:
-        options = dict(table.get_table("options", facts.option_keys).entries)
+    options = dict(table.get_table("options", facts.option_keys).entries) if "options" in table else {}
     if facts.check_options is not None:
         try:
             facts.check_options(options)

@@ -205,9 +205,7 @@ def _build_release(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None)
         sql=table.get_required("sql", SQL),
         loss=_parse_loss(table, stream, shared),
         window=table.get_optional("window", build_window_rule(stream.tick), "running"),
-        horizon=table.get_required("horizon", build_ticks_rule(stream.tick, stream.ticks))
-        if "horizon" in table
-        else ends,
+        horizon=table.get_optional("horizon", build_ticks_rule(stream.tick, stream.ticks)) or ends,
         mechanism=mechanism,
         settings=settings,
         max_groups=table.get_optional("max_groups", build_int_rule(maximum=MAX_COUNT), 10**6),

@@ -232,15 +232,6 @@ def _to_microseconds(moment: datetime, zone: ZoneInfo) -> int | None:
     return (moment - EPOCH) // MICROSECOND
 
 
-def format_instant(instant: int) -> str:
-    """Return an instant in RFC 3339.
-
-    >>> format_instant(1767571200000000)
-    '2026-01-05T00:00:00Z'
-    """
-    return (EPOCH + instant * MICROSECOND).isoformat().replace("+00:00", "Z")
-
-
 def _parse_zone(value: Any) -> str | None:
     if not isinstance(value, str) or not _ZONE_PATTERN.fullmatch(value):
         return None

@@ -31,22 +31,12 @@ max_cpu_ms                200 units, about a millisecond each, that they add to 
 """
 
 import re
-from fractions import Fraction
 from typing import Any
 
 from streamgauge.config.rules import LENGTH, MAX_COUNT, SWITCH, build_int_rule, build_number_rule
 from streamgauge.config.settings import ServerSettings
 from streamgauge.config.toml_table import Rule, TomlTable
 
-SERVER_KEYS = (
-    *("anonymous", "https", "publish_delay", "max_body", "max_buffer", "show_intruder"),
-    *("rate", "max_streams", "max_streams_per_client", "hosts", "max_reports"),
-    *("max_downloads", "max_downloads_per_client", "adhoc"),
-)
-ADHOC_KEYS = (
-    *("max_groups", "max_active", "max_active_per_analyst", "max_total"),
-    *("max_requests_per_minute", "max_plans_per_minute", "max_memory", "max_cpu_ms"),
-)
 SIZE_UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 MAX_BODY_BYTES = 64 * 2**20  # bytes that an engine gets at once
 MAX_CONNECTIONS = 100_000
@@ -88,67 +78,50 @@ def parse_hosts(value: Any) -> tuple[str, ...] | None:
     return found if found and all(len(name) < 254 and _HOST_PATTERN.fullmatch(name) for name in found) else None
 
 
-HOSTS_RULE = Rule('names of hosts without a port, such as ["clinic.example"]', parse_hosts)
-BODY_RULE = build_size_rule(MAX_BODY_BYTES)
 BUFFER_RULE = build_size_rule(2**32)
-RATE_RULE = build_number_rule("0.01", "1e6")
 CONNECTIONS_RULE = build_int_rule(maximum=MAX_CONNECTIONS)
-GROUPS_RULE = build_int_rule(maximum=MAX_COUNT)
-CPU_RULE = build_int_rule(minimum=0, maximum=MAX_COUNT)
 RELEASES_RULE = build_int_rule(minimum=0, maximum=MAX_ADHOC_RELEASES)
 REQUESTS_RULE = build_int_rule(maximum=MAX_ADHOC_RELEASES)
-RECORDS_RULE = build_int_rule(maximum=MAX_REPORT_RECORDS)
+
+SERVER_RULES: dict[str, Rule[Any]] = {
+    "anonymous": SWITCH,
+    "https": SWITCH,
+    "publish_delay": LENGTH,
+    "max_body": build_size_rule(MAX_BODY_BYTES),
+    "max_buffer": BUFFER_RULE,
+    "rate": build_number_rule("0.01", "1e6"),
+    "max_reports": build_int_rule(maximum=MAX_REPORT_RECORDS),
+    "max_streams": CONNECTIONS_RULE,
+    "max_streams_per_client": CONNECTIONS_RULE,
+    "max_downloads": CONNECTIONS_RULE,
+    "max_downloads_per_client": CONNECTIONS_RULE,
+    "hosts": Rule('names of hosts without a port, such as ["clinic.example"]', parse_hosts),
+    "show_intruder": SWITCH,
+}
+ADHOC_RULES: dict[str, Rule[Any]] = {
+    "max_groups": build_int_rule(maximum=MAX_COUNT),
+    "max_active": RELEASES_RULE,
+    "max_active_per_analyst": RELEASES_RULE,
+    "max_total": RELEASES_RULE,
+    "max_requests_per_minute": REQUESTS_RULE,
+    "max_plans_per_minute": REQUESTS_RULE,
+    "max_memory": BUFFER_RULE,
+    "max_cpu_ms": build_int_rule(minimum=0, maximum=MAX_COUNT),
+}
 
 
 def parse_server(top: TomlTable) -> ServerSettings:
     """Return the server settings of a pipeline file, with defaults for the rest."""
-    usual = ServerSettings()
     if "server" not in top:
-        return usual
-    table = top.get_table("server", SERVER_KEYS)
-    settings = ServerSettings(
-        anonymous=table.get_optional("anonymous", SWITCH, usual.anonymous),
-        https=table.get_optional("https", SWITCH, usual.https),
-        publish_delay=table.get_optional("publish_delay", LENGTH, usual.publish_delay),
-        max_body=table.get_optional("max_body", BODY_RULE, usual.max_body),
-        max_buffer=table.get_optional("max_buffer", BUFFER_RULE, usual.max_buffer),
-        rate=float(table.get_optional("rate", RATE_RULE, Fraction(usual.rate))),
-        max_reports=table.get_optional("max_reports", RECORDS_RULE, usual.max_reports),
-        max_streams=table.get_optional("max_streams", CONNECTIONS_RULE, usual.max_streams),
-        max_streams_per_client=table.get_optional(
-            "max_streams_per_client", CONNECTIONS_RULE, usual.max_streams_per_client
-        ),
-        max_downloads=table.get_optional("max_downloads", CONNECTIONS_RULE, usual.max_downloads),
-        max_downloads_per_client=table.get_optional(
-            "max_downloads_per_client", CONNECTIONS_RULE, usual.max_downloads_per_client
-        ),
-        **_parse_adhoc_limits(table, usual),
-        hosts=table.get_optional("hosts", HOSTS_RULE, usual.hosts),
-        show_intruder=table.get_optional("show_intruder", SWITCH, usual.show_intruder),
-    )
+        return ServerSettings()
+    table = top.get_table("server", (*SERVER_RULES, "adhoc"))
+    given = {key: table.get_required(key, rule) for key, rule in SERVER_RULES.items() if key in table}
+    if "rate" in given:
+        given["rate"] = float(given["rate"])
+    if "adhoc" in table:
+        limits = table.get_table("adhoc", ADHOC_RULES)
+        given |= {f"adhoc_{key}": limits.get_required(key, ADHOC_RULES[key]) for key in ADHOC_RULES if key in limits}
+    settings = ServerSettings(**given)
     if settings.max_buffer < settings.max_body:
         raise table.build_error("max_buffer", "at least max_body, or one request could never be taken")
     return settings
-
-
-def _parse_adhoc_limits(server: TomlTable, usual: ServerSettings) -> dict[str, int]:
-    """Return the limits of [server.adhoc], by their names in `ServerSettings`."""
-    if "adhoc" not in server:
-        return {}
-    table = server.get_table("adhoc", ADHOC_KEYS)
-    return {
-        "adhoc_max_groups": table.get_optional("max_groups", GROUPS_RULE, usual.adhoc_max_groups),
-        "adhoc_max_active": table.get_optional("max_active", RELEASES_RULE, usual.adhoc_max_active),
-        "adhoc_max_active_per_analyst": table.get_optional(
-            "max_active_per_analyst", RELEASES_RULE, usual.adhoc_max_active_per_analyst
-        ),
-        "adhoc_max_total": table.get_optional("max_total", RELEASES_RULE, usual.adhoc_max_total),
-        "adhoc_max_requests_per_minute": table.get_optional(
-            "max_requests_per_minute", REQUESTS_RULE, usual.adhoc_max_requests_per_minute
-        ),
-        "adhoc_max_plans_per_minute": table.get_optional(
-            "max_plans_per_minute", REQUESTS_RULE, usual.adhoc_max_plans_per_minute
-        ),
-        "adhoc_max_memory": table.get_optional("max_memory", BUFFER_RULE, usual.adhoc_max_memory),
-        "adhoc_max_cpu_ms": table.get_optional("max_cpu_ms", CPU_RULE, usual.adhoc_max_cpu_ms),
-    }

@@ -104,37 +104,27 @@ def parse_pan_private(table: TomlTable, source: dict[str, Any], unit: Unit, fact
     """Return the settings that pan-privacy determines; reject incompatible ones."""
     if not is_pan_private(table):
         if "reserved_intrusions" in table:
-            raise PipelineFileError(
-                f"{table.key_path('reserved_intrusions')} must be left out unless pan_private = true, got some"
-            )
+            raise table.build_error("reserved_intrusions", "left out unless pan_private = true", got="some")
         return {}
     _check_pan_private_source(table, source, facts)
     for name in ("allowed_lateness", "allowed_earliness"):
         if length := table.get_optional(name, DURATION, 0):
-            why = "one tick is open at a time"
-            raise PipelineFileError(
-                f'{table.key_path(name)} must be "0s" {PAN_PRIVATE_CLAUSE} ({why}), got "{format_duration(length)}"'
-            )
+            rule = f'"0s" {PAN_PRIVATE_CLAUSE} (one tick is open at a time)'
+            raise table.build_error(name, rule, got=f'"{format_duration(length)}"')
     reserved = table.get_optional("reserved_intrusions", build_int_rule(minimum=0, maximum=MAX_INTRUSIONS), 0)
     if reserved and not isinstance(unit, XAdjacent):
-        why = "counters survive any number"
-        rule = f"must be left out unless unit = {{ user = ... }} ({why})"
-        raise PipelineFileError(f"{table.key_path('reserved_intrusions')} {rule}, got {reserved}")
+        rule = "left out unless unit = { user = ... } (counters survive any number)"
+        raise table.build_error("reserved_intrusions", rule, got=str(reserved))
     return {"pan_private": True, "allowed_earliness": 0, "reserved_intrusions": reserved}
 
 
 def _check_pan_private_source(table: TomlTable, source: dict[str, Any], facts: SourceFacts) -> None:
     if not facts.supports_pan_private:
-        why = "what can be read again is an exact memory"
-        got = "a file or folder" if facts.is_path else "another source"
-        raise PipelineFileError(
-            f'{table.key_path("source")} must be "http" or "-" {PAN_PRIVATE_CLAUSE} ({why}), got {got}'
-        )
+        rule = f'"http" or "-" {PAN_PRIVATE_CLAUSE} (what can be read again is an exact memory)'
+        raise table.build_error("source", rule, got="a file or folder" if facts.is_path else "another source")
     if source["mode"] != "streaming":
-        why = "all of a batch would be held exactly"
-        raise PipelineFileError(
-            f'{table.key_path("mode")} must be "streaming" {PAN_PRIVATE_CLAUSE} ({why}), got "{source["mode"]}"'
-        )
+        rule = f'"streaming" {PAN_PRIVATE_CLAUSE} (all of a batch would be held exactly)'
+        raise table.build_error("mode", rule, got=f'"{source["mode"]}"')
 
 
 def check_pan_private_release(release: Release, stream: Stream) -> None:
@@ -174,9 +164,7 @@ def parse_report_source(stream: TomlTable) -> dict[str, Any]:
     """Return the settings of a stream of reports; reject those that arrival decides."""
     for key, why in UNSUPPORTED_KEYS.items():
         if key in stream:
-            raise PipelineFileError(
-                f'{stream.key_path(key)} must be left out where source = "{REPORTS}" ({why}), got one'
-            )
+            raise stream.build_error(key, f'left out where source = "{REPORTS}" ({why})', got="one")
     return {"allow_reports_from": stream.get_required("allow_reports_from", SENDERS_RULE)}
 
 
@@ -192,9 +180,7 @@ def check_no_reports(stream: TomlTable, facts: SourceFacts) -> None:
             where = join_key(stream.key_path("columns"), name)
             raise stream.build_error("source", f'"{REPORTS}" where a column has reports ({where})', (REPORTS,))
     if "allow_reports_from" in stream:
-        raise PipelineFileError(
-            f'{stream.key_path("allow_reports_from")} must be left out unless source = "{REPORTS}", got some'
-        )
+        raise stream.build_error("allow_reports_from", f'left out unless source = "{REPORTS}"', got="some")
 
 
 USER_KEYS = ("user", "max_events_per_tick", "max_ticks", "max_users")
@@ -263,8 +249,8 @@ def _parse_unbounded_user(unit: TomlTable) -> ProtectedUnit:
     """Return a user without bounds, for tables that need no memory of users."""
     for key in USER_KEYS[1:]:
         if key in unit:
-            why = "bounds take an exact memory of users"
-            raise PipelineFileError(f"{unit.key_path(key)} must be left out {PAN_PRIVATE_CLAUSE} ({why}), got one")
+            rule = f"left out {PAN_PRIVATE_CLAUSE} (bounds take an exact memory of users)"
+            raise unit.build_error(key, rule, got="one")
     return ProtectedUnit(XAdjacent(), unit.get_required("user", COLUMN))
 
 
@@ -332,9 +318,7 @@ def _parse_key_location(table: TomlTable) -> str | None:
     """Return the place of the key. A bad one is never shown: it may be the key itself."""
     key = _parse_key(table.entries.get("key"))
     if key is None and "key" in table:
-        raise PipelineFileError(
-            f'{table.key_path("key")} must be "file:PATH", "env:NAME" or "command:...", got none of them'
-        )
+        raise table.build_error("key", '"file:PATH", "env:NAME" or "command:..."', got="none of them")
     return key
 
 
@@ -344,7 +328,7 @@ def _parse_store(table: TomlTable) -> str | None:
     if url is None:
         return None
     if not is_line(url, 4096) or not STORE_URL.fullmatch(url):
-        raise PipelineFileError(f"{table.key_path('store')} must be a URL without a password, got something else")
+        raise table.build_error("store", "a URL without a password", got="something else")
     return str(url)
 
 
@@ -361,10 +345,8 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
         raise PipelineFileError(f"{table.key_path('unit')}.user must be another column than the time, got {time}")
     reserved = {"time": time} | ({"user": who.user} if who.user else {})
     if table.entries.get("late") == "next_tick" and isinstance(who.unit, WEvent):
-        why = "events of several ticks would be carried into one"
-        raise PipelineFileError(
-            f'{table.key_path("late")} must be "drop" under a w-event unit ({why}), got "next_tick"'
-        )
+        rule = '"drop" under a w-event unit (events of several ticks would be carried into one)'
+        raise table.build_error("late", rule, got='"next_tick"')
     source = _parse_source(table, facts)
     private = parse_pan_private(table, source, who.unit, facts)
     columns = parse_columns(table, reserved)
@@ -407,7 +389,7 @@ def _parse_source(table: TomlTable, facts: SourceFacts) -> dict[str, Any]:
     if format not in facts.formats or (
         facts.is_path and format == "parquet" and (compression or (known and mode == "streaming"))
     ):
-        raise PipelineFileError(f'{table.key_path("format")} must be "jsonl" or "csv" for this source, got "{format}"')
+        raise table.build_error("format", '"jsonl" or "csv" for this source', got=f'"{format}"')
     reports = parse_report_source(table) if facts.has_reports else {}
     return {"source": source, "mode": mode, "format": format, "compression": compression, **reports}
 

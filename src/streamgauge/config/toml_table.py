@@ -75,11 +75,8 @@ class TomlTable:
         value = self.entries.get(key)
         parsed = None if value is None else rule.parse(value)
         if parsed is None:
-            why = (
-                f" ({rule.bare_number_hint})"
-                if rule.bare_number_hint and isinstance(value, int | float | Decimal)
-                else ""
-            )
+            is_bare = rule.bare_number_hint and isinstance(value, int | float | Decimal)
+            why = f" ({rule.bare_number_hint})" if is_bare else ""
             raise self.build_error(key, rule.words + why, rule.options)
         return parsed
 
@@ -106,8 +103,12 @@ class TomlTable:
             raise self.build_error(key, f"an array of {what}")
         return list(value)
 
-    def build_error(self, key: str, rule: str, options: Iterable[str] = ()) -> PipelineFileError:
-        """Return the error for the value at the key."""
+    def build_error(
+        self, key: str, rule: str, options: Iterable[str] = (), *, got: str | None = None
+    ) -> PipelineFileError:
+        """Return the error for the value at the key, which `got` describes if it is not shown as it is."""
+        if got is not None:
+            return PipelineFileError(f"{self.key_path(key)} must be {rule}, got {got}")
         return build_rule_error(self.key_path(key), rule, self.entries.get(key), options)
 
 

@@ -39,16 +39,8 @@ class Support:
     def gap(self) -> Fraction:
         return self.own - self.other
 
-    @property
-    def influence(self) -> float:
-        return float(max(1 - self.other, self.other) / self.gap)
-
     def counts(self, supported: Floats, reports: int) -> Floats:
         return (supported - reports * float(self.other)) / float(self.gap)
-
-    def spread(self, shared: float) -> Spread:
-        own, other = (float(chance * (1 - chance) / self.gap**2) for chance in (self.own, self.other))
-        return Spread(own, other, shared)
 
 
 @dataclass(frozen=True)
@@ -69,11 +61,13 @@ class SupportMechanism(LocalMechanism):
 
     @property
     def influence(self) -> float:
-        return self.support.influence
+        return float(max(1 - self.support.other, self.support.other) / self.support.gap)
 
     @property
     def spread(self) -> Spread:
-        return self.support.spread(self.shared)
+        chances, gap = (self.support.own, self.support.other), self.support.gap
+        own, other = (float(chance * (1 - chance) / gap**2) for chance in chances)
+        return Spread(own, other, self.shared)
 
     @property
     def value_spacing(self) -> float:

@@ -5,7 +5,7 @@ largest code needs, least significant first. A vector of bits has bit i in byte 
 zeros behind the last.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,14 @@ from streamgauge.noise.entropy import Bytes
 
 Reports = Bytes  # (reports, bytes of one)
 CodeArray = npt.NDArray[np.unsignedinteger[Any]]
+CHUNK_BITS = 1 << 20  # bits of reports that are unpacked together
 ReportInput = Reports | bytes | bytearray | memoryview | Sequence[bytes]
+
+
+def slice_chunks(count: int, bits: int) -> Iterator[slice]:
+    """Yield slices of so many reports of `bits` bits each, which are unpacked together."""
+    step = max(CHUNK_BITS // bits, 1)
+    return (slice(at, at + step) for at in range(0, count, step))
 
 
 def bits_for(codes: int) -> int:

@@ -118,7 +118,7 @@ def to_timestamp(moment: str, timezone: str, time_range: tuple[int, int]) -> str
     inside = f"{moment} BETWEEN {time_range[0]} AND {time_range[1]}"
     if timezone == "UTC":
         return f"CASE WHEN {inside} THEN make_timestamp({moment}) END"
-    return f"CASE WHEN {inside} THEN timezone({_quote_text(timezone)}, make_timestamptz({moment})) END"
+    return f"CASE WHEN {inside} THEN timezone({quote_text(timezone)}, make_timestamptz({moment})) END"
 
 
 def _local_to_utc(moment: str, timezone: str, time_range: tuple[int, int]) -> str:
@@ -126,9 +126,10 @@ def _local_to_utc(moment: str, timezone: str, time_range: tuple[int, int]) -> st
     if timezone == "UTC":
         return moment
     near = f"{moment} BETWEEN {time_range[0] - DAY_MICROSECONDS} AND {time_range[1] + DAY_MICROSECONDS}"
-    zoned = f"timezone({_quote_text(timezone)}, make_timestamp({moment}))"
+    zoned = f"timezone({quote_text(timezone)}, make_timestamp({moment}))"
     return f"CASE WHEN {near} THEN epoch_us({zoned}) ELSE {moment} END"
 
 
-def _quote_text(timezone: str) -> str:
-    return "'" + timezone.replace("'", "''") + "'"
+def quote_text(text: str) -> str:
+    """Return SQL of a text."""
+    return "'" + text.replace("'", "''") + "'"

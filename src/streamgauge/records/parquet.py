@@ -51,7 +51,7 @@ def _build_conversions() -> list[Conversion]:
     from pyarrow import types
 
     return [
-        (lambda kind: _find_extension_name(kind) == "arrow.json", lambda column: _to_plain(column.storage)),
+        (lambda kind: getattr(kind, "extension_name", None) == "arrow.json", lambda column: _to_plain(column.storage)),
         (types.is_dictionary, lambda column: _to_plain(column.dictionary_decode())),
         (types.is_large_string, lambda column: column.cast("large_binary")),
         (lambda kind: types.is_string(kind) or types.is_string_view(kind), lambda c: c.cast("binary")),
@@ -60,11 +60,6 @@ def _build_conversions() -> list[Conversion]:
         (types.is_duration, lambda column: column.view("int64")),
         (lambda kind: types.is_timestamp(kind) and kind.unit in MICROSECONDS_PER_UNIT, _to_microseconds),
     ]
-
-
-def _find_extension_name(kind: Any) -> str | None:
-    name: str | None = getattr(kind, "extension_name", None)
-    return name
 
 
 def _to_microseconds(column: Any) -> Any:

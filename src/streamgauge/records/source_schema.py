@@ -54,7 +54,7 @@ def find_refusal(stream: Stream, schema: SourceSchema) -> str | None:
         return f"source must begin with a line that names its columns, got {schema.file} without one"
     lacking = [
         f"{name}{role}{_build_hint(name, stream, schema)}"
-        for name, role in _list_declared_columns(stream).items()
+        for name, role in list_declared_columns(stream).items()
         if _is_missing(schema, name)
     ]
     if not lacking:
@@ -63,7 +63,7 @@ def find_refusal(stream: Stream, schema: SourceSchema) -> str | None:
     return f"source must have every declared column, got {schema.file} without {', '.join(lacking)}{hint}"
 
 
-def _list_declared_columns(stream: Stream) -> dict[str, str]:
+def list_declared_columns(stream: Stream) -> dict[str, str]:
     """Return all columns that a source must have, and the role of each."""
     roles = {stream.time: " (time)", **({stream.user: " (user)"} if stream.user else {})}
     return dict.fromkeys(stream.columns, "") | roles
@@ -93,4 +93,4 @@ def _find_nearest(name: str, schema: SourceSchema, *, is_time: bool) -> str | No
 
 
 def _is_header(stream: Stream, schema: SourceSchema) -> bool:
-    return not schema.is_first_line or bool(schema.kinds.keys() & _list_declared_columns(stream))
+    return not schema.is_first_line or bool(schema.kinds.keys() & list_declared_columns(stream))

@@ -21,7 +21,6 @@ import numpy.typing as npt
 
 from streamgauge.releases import codec as packed
 from streamgauge.releases import tables
-from streamgauge.releases import tables as html
 from streamgauge.releases.codec import Floats
 from streamgauge.releases.schema import Group, ReleaseSchema
 
@@ -99,7 +98,7 @@ class TickRelease:
         return {**finite, "reliable": bool(self.reliable[measure, place])}
 
     def _repr_html_(self) -> str:
-        return html.render_table(self.shape, [self])
+        return tables.render_table(self.shape, [self])
 
     def __repr__(self) -> str:
         measures, places = self.value.shape
@@ -214,7 +213,7 @@ class Releases(Sequence[TickRelease]):
         return tables.to_polars_frame(self)
 
     def _repr_html_(self) -> str:
-        return html.render_table(self.shape, self._items)
+        return tables.render_table(self.shape, self._items)
 
     def __repr__(self) -> str:
         return f"Releases({self.release!r}, {len(self)} ticks of {len(self.shape.groups)} places)"

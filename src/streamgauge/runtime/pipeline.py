@@ -216,11 +216,8 @@ class Pipeline:
             return tuple(Quarantine.from_files(self.file, source).records)
         with Lock(self.file.folder):
             key, driver = load_pipeline_key(self.file), find_driver(self.file)
-            store = Store.open_writer(self.file.folder, key, create=False, driver=driver)
-            try:
+            with Store.open_writer(self.file.folder, key, create=False, driver=driver) as store:
                 return tuple(Quarantine(store.state().get(QUARANTINE_PART)).records)
-            finally:
-                store.close()
 
     def __repr__(self) -> str:
         return f"<pipeline {self.file.path.name}, {plural(len(self.file.releases), 'release')}>"

@@ -27,6 +27,7 @@ from streamgauge.config.settings import Stream
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.options import Options
 from streamgauge.runtime.publisher import Publisher
+from streamgauge.runtime.ticks import clamp_tick
 from streamgauge.store.reader import LedgerEntry, Trace
 from streamgauge.store.rollback_guard import (
     GuardEntry,
@@ -120,7 +121,7 @@ def find_rollback(publisher: Publisher, ledger_log: LedgerLog, stream: Stream, o
     known = guard.charges() if set(recorded) & set(unknown) else None
     opened = int(stream.pan_private)
     return Rollback(
-        last_drawn_tick=_clamp_tick(stream, max(ticks) + opened) if unknown or blind else 0,
+        last_drawn_tick=clamp_tick(stream, max(ticks) + opened) if unknown or blind else 0,
         traces=tuple(unknown),
         lost_charges=known,
         own_charges=collect_charges(store.chained_entries()),
@@ -169,8 +170,4 @@ def _find_current_tick(stream: Stream, options: Options) -> int:
     if stream.mode == "batch" and stream.ticks is not None:
         return stream.ticks
     passed = (options.clock.now() - stream.start) // stream.tick
-    return max(0, _clamp_tick(stream, passed))
-
-
-def _clamp_tick(stream: Stream, tick: int) -> int:
-    return tick if stream.ticks is None else min(tick, stream.ticks)
+    return clamp_tick(stream, passed)

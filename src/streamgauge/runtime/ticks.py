@@ -30,12 +30,12 @@ def find_opened_tick(store: "StoreReader") -> int:
 
 def newest_tick(stream: Stream, now: int) -> int:
     """Return the last tick that an event may be in by now; 0 before the first."""
-    return _clamp_tick(stream, (now + stream.allowed_earliness - stream.start) // stream.tick + 1)
+    return clamp_tick(stream, (now + stream.allowed_earliness - stream.start) // stream.tick + 1)
 
 
 def closed_tick(stream: Stream, now: int) -> int:
     """Return the last tick whose end and allowed lateness have passed, or 0."""
-    return _clamp_tick(stream, (now - stream.start - stream.allowed_lateness) // stream.tick)
+    return clamp_tick(stream, (now - stream.start - stream.allowed_lateness) // stream.tick)
 
 
 def max_open_ticks(stream: Stream) -> int:
@@ -57,7 +57,7 @@ def next_start_tick(stream: Stream, now: int) -> int:
     return 1 if stream.mode == "batch" else newest_tick(stream, now) + 1
 
 
-def _clamp_tick(stream: Stream, tick: int) -> int:
+def clamp_tick(stream: Stream, tick: int) -> int:
     return max(0, tick if stream.ticks is None else min(tick, stream.ticks))
 
 

@@ -26,6 +26,7 @@ from typing import Any
 
 from streamgauge.config.toml_table import escape_line
 from streamgauge.files import sync_path, write_all
+from streamgauge.records.fields import quote_text
 from streamgauge.releases.release import TickRelease
 from streamgauge.sinks.errors import (
     SinkAccessError,
@@ -167,10 +168,10 @@ class ParquetParts:
 
         engine = self._open_engine()
         engine.register("written", columns)
-        pairs = ", ".join(f"{key}: {quote_literal(text)}" for key, text in notes.items())
+        pairs = ", ".join(f"{key}: {quote_text(text)}" for key, text in notes.items())
         options = f"FORMAT parquet, USE_TMP_FILE false, KV_METADATA {{{pairs}}}"
         try:
-            engine.execute(f"COPY ({SELECT_SQL}) TO {quote_literal(str(path))} ({options})")
+            engine.execute(f"COPY ({SELECT_SQL}) TO {quote_text(str(path))} ({options})")
         except duckdb.Error:
             probe(path)
             raise SinkAccessError(f"sink {self.name} could not be used: the engine did not write it") from None
@@ -197,11 +198,6 @@ class ParquetParts:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
-
-
-def quote_literal(value: str) -> str:
-    """Return a text as an SQL literal."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def probe(path: Path) -> None:

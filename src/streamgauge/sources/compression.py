@@ -110,7 +110,8 @@ class Decompressor:
 
     def __init__(self, compression: Compression, piece_bytes: int = MAX_PIECE_BYTES) -> None:
         self._piece_bytes = piece_bytes
-        self._new_frame, self._errors = _frame_factories()[compression]()
+        kind: _Kind = (_GzipMember, zlib.error) if compression == "gzip" else _find_zstd()
+        self._new_frame, self._errors = kind
         self._frame: _Frame | None = None
         self._is_damaged = False
 
@@ -142,10 +143,6 @@ class Decompressor:
 
 
 _Kind = tuple[Callable[[int], _Frame], type[Exception]]
-
-
-def _frame_factories() -> dict[str, Callable[[], _Kind]]:
-    return {"gzip": lambda: (_GzipMember, zlib.error), "zstd": _find_zstd}
 
 
 def _find_zstd() -> _Kind:

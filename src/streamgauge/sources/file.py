@@ -11,7 +11,7 @@ Promise
     This applies to the bytes that were checked: the caller must know that the file did not change since.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -85,16 +85,17 @@ class WholeFile:
 
     def blocks(self) -> Iterator[Block]:
         """Yield all lines but the header. Damage is recorded where it ends the data."""
-        lines = LineSplitter(self._build_header())
-        fault = yield from self._feed(lines)
-        yield from lines.finish(fault)
+        lines, pieces = LineSplitter(self._build_header()), _Pieces(self.path, self.compression, self.block_bytes)
+        for data in join_pieces(pieces, self.block_bytes) if self.compression else pieces:
+            yield from lines.feed(data)
+        yield from lines.finish(pieces.fault)
 
     def header(self) -> tuple[str, ...] | None:
         """Return the column names of a CSV file."""
         if not self.has_header:
             return None
         opening, begun = self._build_header(), b""
-        for piece in self._pieces(MAX_RECORD_BYTES + len(BYTE_ORDER_MARK) + 2):
+        for piece in _Pieces(self.path, self.compression, MAX_RECORD_BYTES + len(BYTE_ORDER_MARK) + 2):
             begun += piece
             if opening.read(begun, is_last=False):
                 return opening.header
@@ -107,15 +108,6 @@ class WholeFile:
 
     def _build_header(self) -> FileHeader:
         return FileHeader(str(self.path), has_header=self.has_header)
-
-    def _feed(self, lines: LineSplitter) -> Generator[Block, None, str | None]:
-        pieces = self._pieces(self.block_bytes)
-        for data in join_pieces(pieces, self.block_bytes) if self.compression else pieces:
-            yield from lines.feed(data)
-        return pieces.fault
-
-    def _pieces(self, size: int) -> "_Pieces":
-        return _Pieces(self.path, self.compression, size)
 
 
 class _Pieces:

@@ -42,9 +42,7 @@ class CompleteFile:
     def at_end(self) -> bool:
         return self._next is None
 
-    @property
-    def is_finished(self) -> bool:
-        return self._next is None
+    is_finished = at_end
 
     @property
     def offset(self) -> int:

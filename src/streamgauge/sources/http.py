@@ -169,8 +169,11 @@ class Inbox(StreamingSource):
 
     def find_status(self, key: str) -> BatchStatus:
         """Return the status of a batch, as far as its key is remembered."""
+        digest = hash_key(key)
         with self._lock:
-            return self._find_status(hash_key(key))
+            if digest in self._committed_keys:
+                return "committed"
+            return "waiting" if self._find_pending(digest) else "unknown"
 
     def _find_records(self, digest: bytes) -> int | None:
         """Return how many records of a known or pending batch were accepted, or None."""
@@ -181,11 +184,6 @@ class Inbox(StreamingSource):
 
     def _find_pending(self, digest: bytes) -> _Batch | None:
         return self._waiting.get(digest) or self._uncommitted.get(digest)
-
-    def _find_status(self, digest: bytes) -> BatchStatus:
-        if digest in self._committed_keys:
-            return "committed"
-        return "waiting" if self._find_pending(digest) else "unknown"
 
     @property
     def totals(self) -> tuple[int, int]:

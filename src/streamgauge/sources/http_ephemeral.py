@@ -56,7 +56,7 @@ class EphemeralInbox(StreamingSource):
                 raise InboxFullError(CLOSED_MESSAGE)
             if self.is_paused:
                 raise InboxPausedError
-            if self._waiting_bytes + len(lines) > self._max_waiting_bytes:
+            if sum(len(waiting) for waiting, _ in self._waiting) + len(lines) > self._max_waiting_bytes:
                 raise InboxFullError(f"events that wait must be at most {self._max_waiting_bytes:,} bytes, got more")
             self._waiting.append((lines, ticket))
         return ticket
@@ -124,10 +124,6 @@ class EphemeralInbox(StreamingSource):
             self._waiting.clear()
         for ticket in left:
             resolve_ticket(ticket, build_error())
-
-    @property
-    def _waiting_bytes(self) -> int:
-        return sum(len(lines) for lines, _ in self._waiting)
 
     def _next_batches(self) -> list[tuple[bytes, Ticket]]:
         found: list[tuple[bytes, Ticket]] = []

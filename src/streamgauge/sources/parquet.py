@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING
 from streamgauge.config.settings import Column, Stream
 from streamgauge.records import fields as event_times
 from streamgauge.records.blocks import Block
-from streamgauge.records.fields import MAX_TIME_MICROSECONDS, MIN_TIME_MICROSECONDS, RawField, find_parquet_columns
+from streamgauge.records.fields import RawField, find_parquet_columns, quote_text
 from streamgauge.records.parquet import ParquetReadError, read_parquet_batches
+from streamgauge.records.source_schema import list_declared_columns
 from streamgauge.sources.line_reader import BLOCK_BYTES, FileHeader, LineSplitter, join_pieces
 from streamgauge.sources.paths import check_name
 
@@ -57,7 +58,7 @@ class ParquetFile:
         check_name(self.path)
         try:
             with _open_database(self.stream) as connection:
-                return self._kinds(connection, f"read_parquet({_quote(str(self.path), chr(39))})")
+                return self._kinds(connection, f"read_parquet({quote_text(str(self.path))})")
         except (duckdb.Error, UnicodeDecodeError):
             return None
 
@@ -79,7 +80,7 @@ class ParquetFile:
         """Yield lines from DuckDB, until it refuses the file."""
         import duckdb
 
-        path, done = _quote(str(self.path), "'"), 0
+        path, done = quote_text(str(self.path)), 0
         names = list(self._columns(connection, f"read_parquet({path})"))
         try:
             for rows in self._rows(connection, f"read_parquet({path})"):
@@ -119,13 +120,8 @@ def _open_database(stream: Stream) -> "Iterator[DuckDBPyConnection]":
     import duckdb
 
     with duckdb.connect(config=SETTINGS) as connection:
-        connection.execute(f"SET TimeZone = {_quote(stream.timezone, chr(39))}").fetchall()
+        connection.execute(f"SET TimeZone = {quote_text(stream.timezone)}").fetchall()
         yield connection
-
-
-def list_declared_columns(stream: Stream) -> frozenset[str]:
-    """Return the columns that may be read."""
-    return frozenset(stream.columns) | {stream.time} | ({stream.user} if stream.user else set())
 
 
 def _join_rows(rows: list[tuple[str]]) -> bytes:
@@ -133,7 +129,7 @@ def _join_rows(rows: list[tuple[str]]) -> bytes:
 
 
 def _build_json_sql(columns: Mapping[str, RawField], stream: Stream) -> str:
-    pairs = ", ".join(f"{_quote(name, chr(39))}: {_build_text_sql(name, raw, stream)}" for name, raw in columns.items())
+    pairs = ", ".join(f"{quote_text(name)}: {_build_text_sql(name, raw, stream)}" for name, raw in columns.items())
     return f"to_json({{{pairs}}})::VARCHAR" if pairs else "'{}'"
 
 
@@ -141,10 +137,7 @@ def _build_text_sql(name: str, raw: RawField, stream: Stream) -> str:
     """Return SQL for the text that the engine parses back to the same value."""
     column = stream.columns.get(name, Column(name))
     if name == stream.time or column.kind == "time":
-        moment = event_times.to_microseconds(raw, stream, (MIN_TIME_MICROSECONDS, MAX_TIME_MICROSECONDS))
+        time_range = event_times.MIN_TIME_MICROSECONDS, event_times.MAX_TIME_MICROSECONDS
+        moment = event_times.to_microseconds(raw, stream, time_range)
         return event_times.build_time_text(moment, stream.time_format)
     return f"CAST(TRY_CAST({raw.number} AS DOUBLE) AS VARCHAR)" if column.kind == "number" else raw.text
-
-
-def _quote(name: str, quote: str) -> str:
-    return quote + name.replace(quote, 2 * quote) + quote

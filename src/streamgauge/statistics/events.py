@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.noise import Ints
+from streamgauge.noise.coerce import box_items
 
 if TYPE_CHECKING:
     from streamgauge.statistics.statistic import Statistic
@@ -116,10 +117,7 @@ def _box_items(items: list[Any]) -> Column:
         return np.array(items, np.int64)
     if kinds == {float}:
         return np.array(items, np.float64)
-    box = np.empty(len(items), object)
-    for place, item in enumerate(items):
-        box[place] = item
-    return box
+    return box_items(items)
 
 
 def to_plain(item: Any) -> PlainValue:

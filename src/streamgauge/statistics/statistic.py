@@ -370,12 +370,9 @@ class Statistic(ABC, Generic[R]):
 
     def error_bound_at(self, tick: int) -> ErrorBound:
         """Return the error bound of every count or sum at `tick`, before any data."""
-        counter = self.counter
-        return (
-            ScaledErrorBound(counter.error_bound(tick), self.scale)
-            if isinstance(counter, AdaptiveMechanism)
-            else self.noise_at(tick)
-        )
+        if isinstance(self.counter, AdaptiveMechanism):
+            return ScaledErrorBound(self.counter.error_bound(tick), self.scale)
+        return self.noise_at(tick)
 
     @property
     def error_depends_on(self) -> str:

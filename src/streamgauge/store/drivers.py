@@ -7,6 +7,7 @@ A factory of the entry point group `streamgauge.stores` gets the URL and returns
 """
 
 from collections.abc import Callable
+from contextlib import closing
 
 from streamgauge.config.settings import PipelineFile
 from streamgauge.interfaces import StoreDriver
@@ -42,11 +43,8 @@ def has_store(file: PipelineFile) -> bool:
 
 def read_last_write_time(file: PipelineFile) -> int:
     """Return a time after all commits, in microseconds since 1970. It depends on unpublished commits."""
-    rows = find_driver(file).open_reader(file.folder)
-    try:
+    with closing(find_driver(file).open_reader(file.folder)) as rows:
         return rows.last_write_time()
-    finally:
-        rows.close()
 
 
 def open_reader(file: PipelineFile) -> StoreReader:

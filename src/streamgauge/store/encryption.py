@@ -151,11 +151,8 @@ def unwrap(secret: bytes, identity: str, generation: int, slot: SlotContent) -> 
     magic, check, salt, wrapped = slot
     if not hmac.compare_digest(check, _compute_check(secret)):
         raise DecryptionError("other_key")
-    opened = (
-        _agree_key(_derive_private_key(secret), salt, salt)
-        if magic == SEALED_MAGIC
-        else _derive_key(secret, b"wrap", salt)
-    )
+    is_sealed = magic == SEALED_MAGIC
+    opened = _agree_key(_derive_private_key(secret), salt, salt) if is_sealed else _derive_key(secret, b"wrap", salt)
     with opened as key:
         return unseal(key, wrapped, identity, "slot", generation)
 
@@ -261,14 +258,14 @@ class KeySlots:
         self._file_lock = FileLock(path, os.O_RDWR | os.O_CREAT, PRIVATE_FILE_MODE)
 
     def read(self, generation: int) -> bytes:
-        return os.pread(self._descriptor, BLOCK_BYTES, generation % 2 * BLOCK_BYTES)
+        return os.pread(self._file_lock.descriptor, BLOCK_BYTES, generation % 2 * BLOCK_BYTES)
 
     def write(self, generation: int, slot: bytes) -> None:
         """Overwrite the slot of the generation before the last."""
-        written = os.pwrite(self._descriptor, slot, generation % 2 * BLOCK_BYTES)
+        written = os.pwrite(self._file_lock.descriptor, slot, generation % 2 * BLOCK_BYTES)
         if written != len(slot):
             raise OSError(errno.ENOSPC, "no space left for a key")
-        sync(self._descriptor)
+        sync(self._file_lock.descriptor)
 
     def destroy(self, generation: int) -> None:
         """Overwrite the place of a generation with random bytes."""
@@ -276,7 +273,3 @@ class KeySlots:
 
     def close(self) -> None:
         self._file_lock.close()
-
-    @property
-    def _descriptor(self) -> int:
-        return self._file_lock.descriptor

@@ -40,11 +40,10 @@ def check_history(backing: StoreReading) -> None:
         raise build_damage_error(backing.address, "a history with another end")
 
 
-def read_rows(
-    backing: StoreReading, after: int = 0, until: int = MAX_ENTRY, limit: int = CHECK_ROWS
-) -> Iterator[ReleaseRow]:
-    """Yield all release rows after a place, read in batches."""
-    while rows := backing.rows(after, until, limit):
+def read_rows(backing: StoreReading) -> Iterator[ReleaseRow]:
+    """Yield all release rows, read in batches."""
+    after = 0
+    while rows := backing.rows(after, MAX_ENTRY, CHECK_ROWS):
         yield from rows
         after = rows[-1].place
 

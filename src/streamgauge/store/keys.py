@@ -26,7 +26,7 @@ from streamgauge.files import SYSTEM, FileSystem, create_file, make_private_fold
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import KEY_BYTES, read_system_key
 from streamgauge.store.drivers import has_store
-from streamgauge.store.encryption import SealingKey, wrap
+from streamgauge.store.encryption import wrap
 from streamgauge.store.errors import KeyRefusedError, describe_os_error
 
 KEY_PATTERN = re.compile(rb"\s*([0-9a-fA-F]{%d})\s*" % (2 * KEY_BYTES))
@@ -46,10 +46,6 @@ class Key:
     def wrap(self, identity: str, generation: int, data_key: bytes) -> bytes:
         """Return a slot with a data key that this key opens."""
         return wrap(self.secret, identity, generation, data_key)
-
-    def to_sealing_key(self) -> SealingKey:
-        """Return the side that writes such slots and opens none."""
-        return SealingKey.from_secret(self.source, self.secret)
 
 
 def load_pipeline_key(file: PipelineFile) -> Key:

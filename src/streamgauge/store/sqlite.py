@@ -10,7 +10,7 @@ that until the backing is closed, so two runs cannot create or write one store.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from sqlite3 import Connection, IntegrityError
 from sqlite3 import Error as SqlError
@@ -184,15 +184,12 @@ class SqliteBacking(SqliteReading):
     def create(self, head: HeadRow, sealed_keys: bytes) -> None:
         partial = self.path.with_name(schema.STORE_FILE + ".new")
         with translate_store_errors(self.address):
-            sql = schema.create_database(partial)
-            try:
+            with closing(schema.create_database(partial)) as sql:
                 sql.execute("BEGIN")
                 schema.create_tables(sql)
                 sql.execute("INSERT INTO head VALUES (1, ?, ?, 0, ?, ?, ?, ?)", (*head, sealed_keys))
                 sql.execute("INSERT INTO entries VALUES (?, ?, ?)", (head.number, head.tick, head.chain))
                 sql.execute("COMMIT")
-            finally:
-                sql.close()
             sync_path(partial)
             rename(partial, self.path)
             self.sql = schema.open_writer(self.path)
@@ -298,18 +295,12 @@ class SqliteDriver:
         return SqliteReading(folder, sql)
 
     def copy(self, folder: Path, to: Path) -> None:
-        source = schema.open_reader(folder / schema.STORE_FILE)
-        try:
+        with closing(schema.open_reader(folder / schema.STORE_FILE)) as source:
             schema.check_version(source, folder)
             create_file(to / schema.SLOTS_FILE, _begin_snapshot(source, folder))
             create_file(to / schema.STORE_FILE)
-            target = schema.open_unlogged(to / schema.STORE_FILE)
-            try:
+            with closing(schema.open_unlogged(to / schema.STORE_FILE)) as target:
                 source.backup(target)
-            finally:
-                target.close()
-        finally:
-            source.close()
         sync_path(to / schema.STORE_FILE)
         sync_path(to)
         _verify(to)
@@ -329,12 +320,9 @@ def _begin_snapshot(source: Connection, folder: Path) -> bytes:
 
 def _verify(folder: Path) -> None:
     """Check the copy, and that it has its key. It is read as immutable, so that no journal is left in it."""
-    sql = schema.open_immutable(folder / schema.STORE_FILE)
-    try:
+    with closing(schema.open_immutable(folder / schema.STORE_FILE)) as sql:
         schema.check_pages(sql, folder)
         copy = SqliteReading(folder, sql)
         check_history(copy)
         if find_slot((folder / schema.SLOTS_FILE).read_bytes(), copy.head().generation) is None:
             raise build_damage_error(folder, "a copy without its key")
-    finally:
-        sql.close()

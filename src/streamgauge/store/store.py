@@ -173,7 +173,7 @@ class Store(StoreReader):
             overwrite_keys(self._keys)
             secret = self._key.secret
             self._sealed_names = frozenset(self._keys)
-            self._key, self._keys = self._key.to_sealing_key(), {}
+            self._key, self._keys = SealingKey.from_secret(self._key.source, secret), {}
             wipe(secret)
 
     def state(self) -> dict[str, bytes]:
@@ -201,20 +201,16 @@ class Store(StoreReader):
             entered: Adds an entry to the history even if nothing is public.
         """
         if self.is_sealed and not state:
-            return self._commit_marks(marks, tick, released, acts)
+            if tick or released or acts:  # a new head would need all state
+                raise ValueError("state must be given whole to a store that is sealed, got none")
+            self.mark(marks)
+            return self._head.chain
         if self.is_sealed and (missing := sorted(self._sealed_names - state.keys())):
             raise ValueError(f"state must be given whole to a store that is sealed, got none of {', '.join(missing)}")
         texts = [act.text() for act in acts]
         after = self._head.advance(tick, released, texts, entered=entered)
         self._commit(self._key, after, released, texts, state=state, marks=marks)
         return after.chain
-
-    def _commit_marks(self, marks: Mapping[str, bytes], *public: object) -> str:
-        """Commit marks alone: a sealed store would need all state for a new head."""
-        if any(public):
-            raise ValueError("state must be given whole to a store that is sealed, got none")
-        self.mark(marks)
-        return self._head.chain
 
     def chained_entries(self) -> list[tuple[str, LedgerEntry]]:
         """Return all ledger entries, each with the chain after its commit. The writer parses each once."""

@@ -32,7 +32,8 @@ FAMILIES = (
     adaptive.build_window_twins,
     adaptive.build_sparse_twins,
     memory.build_user_table_twins,
-    local.every_twin,
+    local.build_report_twins,
+    local.build_device_twins,
 )
 
 

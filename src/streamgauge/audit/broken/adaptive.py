@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from streamgauge.adaptive import (
-    AdaptiveMechanism,
     AdaptiveRelease,
     BudgetDistribution,
     CascadingBuffers,
@@ -145,20 +144,15 @@ BROKEN_PEGASUS: tuple[tuple[str, type[Pegasus], int], ...] = (
 
 
 def build_pegasus_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    short = partial(build_subject, chance, 2)
+    build = partial(AdaptiveMechanismSubject, noise=chance, max_pairs=1)
+    short, long = partial(build, ticks=2), partial(build, ticks=PEGASUS_TICKS)
     for name, kind, runs in BROKEN_PEGASUS:
         claim, is_counted = kind(SMALL_LOSS, split="1/5", theta="1/10"), runs > PEGASUS_RUNS
-        yield build_twins(name, partial(build_subject, chance, PEGASUS_TICKS), claim, runs=runs, is_counted=is_counted)
+        yield build_twins(name, long, claim, runs=runs, is_counted=is_counted)
     pruned = ExactParentHierarchy(UNIT_LOSS, hierarchy=TWIN_HIERARCHY, prune="1/1000")
     yield build_twins("Pegasus of a hierarchy, pruned by exact counts", short, pruned, runs=COUNTED_PEGASUS_RUNS)
     blocks = UnsplitPerturberPegasus(UNIT_LOSS, block=2)
     yield build_twins("Pegasus, blocks besides the whole", short, blocks, runs=PEGASUS_RUNS, is_counted=False)
-
-
-def build_subject(
-    noise: Noise, ticks: int, title: str, claim: AdaptiveMechanism[Any], **options: Any
-) -> AdaptiveMechanismSubject:
-    return AdaptiveMechanismSubject(claim, ticks, noise=noise, title=title, **{"max_pairs": 1, **options})
 
 
 WINDOW_TICKS = 3
@@ -188,16 +182,12 @@ BROKEN_DISTRIBUTIONS: tuple[tuple[str, type[BudgetDistribution]], ...] = (
 
 
 def build_window_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    build = partial(build_subject, chance, WINDOW_TWIN_TICKS)
+    build = partial(AdaptiveMechanismSubject, ticks=WINDOW_TWIN_TICKS, noise=chance, max_pairs=1)
     for name, kind in BROKEN_DISTRIBUTIONS:
         claim = kind(UNIT_LOSS, unit=WEvent(WINDOW_TICKS))
         yield build_twins(name, build, claim, runs=WINDOW_RUNS, is_counted=False)
-    yield build_twins(
-        "Budget distribution, decided by the exact distance",
-        lambda title, claim: AdversarySubject(claim, 2, noise=chance, title=title),
-        ExactDecisionDistribution(UNIT_LOSS),
-        runs=DECISION_RUNS,
-    )
+    adversary, exact = partial(AdversarySubject, ticks=2, noise=chance), ExactDecisionDistribution(UNIT_LOSS)
+    yield build_twins("Budget distribution, decided by the exact distance", adversary, exact, runs=DECISION_RUNS)
 
 
 @dataclass
@@ -253,7 +243,7 @@ class ExactSumCounter(SparseCounter):
 
 
 def build_sparse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    build = partial(build_subject, chance, SPARSE_TICKS)
+    build = partial(AdaptiveMechanismSubject, ticks=SPARSE_TICKS, noise=chance, max_pairs=1)
     buffers = ZeroStartBuffers(UNIT_LOSS, horizon=SPARSE_TICKS, levels=1, kappa=1)
     seized = partial(build, peek=PEEK_TICK)
     yield build_twins("Cascading buffers, accumulators from 0", seized, buffers, runs=SPARSE_RUNS)

@@ -18,7 +18,7 @@ import numpy as np
 from streamgauge import localdp
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins, read_reason
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.audit.subjects.local import ITEMS, History, LocalSubject, build_daily_device, build_device_subject
+from streamgauge.audit.subjects.local import ITEMS, LocalSubject, build_daily_device, build_device_subject
 from streamgauge.noise import Ints
 from streamgauge.noise.bernoulli import flip_probability, keep_probability
 from streamgauge.noise.coerce import Floats
@@ -117,11 +117,6 @@ class PerItemMemoDevice:
         return self._memo[item]
 
 
-def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    yield from build_report_twins(chance)
-    yield from build_device_twins(chance)
-
-
 def build_report_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     """Build reports that reveal too much, then reports that are private and estimated wrongly."""
     pair = partial(pair_reports, chance)
@@ -146,9 +141,7 @@ def pair_reports(
 ) -> TwinPair:
     """Build twins of one report, and two items that show its mistake."""
 
-    def build(title: str, claim: Any) -> LocalSubject:
-        return LocalSubject(claim, getattr(claim, "items", ITEMS), attacked_pair, noise=chance, title=title)
-
+    build = partial(LocalSubject, items=getattr(broken, "items", ITEMS), attacked_pair=attacked_pair, noise=chance)
     return build_twins(name, build, broken, runs=REPORT_RUNS, **options)
 
 
@@ -157,12 +150,10 @@ def build_device_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     claim = localdp.RandomisedResponse(UNIT_LOSS, items=ITEMS[:2])
     device = partial(build_daily_device, claim)
 
-    def build(histories: tuple[History, History], title: str, made: Device) -> LocalSubject:
-        return build_device_subject(made, UNIT_LOSS, attacked_pair=histories, noise=chance, title=title)
-
+    build = partial(build_device_subject, loss=UNIT_LOSS, noise=chance)
     yield build_twins(
         "Device, a memo for each item",
-        partial(build, (("a", "b", "a"), ("a", "a", "b"))),
+        partial(build, attacked_pair=(("a", "b", "a"), ("a", "a", "b"))),
         partial(PerItemMemoDevice, claim),
         partial(device, localdp.Repeat(), 1),
         runs=DEVICE_RUNS,
@@ -170,7 +161,7 @@ def build_device_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     )
     yield build_twins(
         "Device, a daily budget taken for a total",
-        partial(build, (("a", "a", "a"), ("b", "b", "b"))),
+        partial(build, attacked_pair=(("a", "a", "a"), ("b", "b", "b"))),
         partial(device, localdp.DailyBudget(UNIT_LOSS), 3),
         partial(device, localdp.ChargeEachReport(UNIT_LOSS), 3),
         truth=3.0,

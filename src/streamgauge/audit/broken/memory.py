@@ -7,7 +7,7 @@ to the product. In ones that is noise of scale 1/4, for a user who moves them by
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, partial
 from math import inf
 from typing import Any
 
@@ -88,9 +88,7 @@ BROKEN_TREES: tuple[tuple[str, type[Kary], int], ...] = (
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(title: str, claim: Kary) -> PanPrivateSubject:
-        return PanPrivateSubject(claim, MEMORY_TICKS, peek=1, noise=chance, title=title)
-
+    build = partial(PanPrivateSubject, ticks=MEMORY_TICKS, peek=1, noise=chance)
     for name, kind, runs in BROKEN_TREES:
         claim = kind(UNIT_LOSS, branching=2, levels=2, horizon=MEMORY_TICKS, pan_private=True)
         yield build_twins(name, build, claim, runs=runs)
@@ -176,9 +174,7 @@ def build_user_table_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     """Build tables whose releases have too little noise, then those whose memory reveals a user."""
 
     def pair(name: str, broken: Any, streams: ActStreams, truth: float = inf, runs: int = PLAIN_LEAK_RUNS) -> TwinPair:
-        def build(title: str, claim: Any) -> UserTableSubject:
-            return UserTableSubject(claim, streams, noise=chance, title=title)
-
+        build = partial(UserTableSubject, streams=streams, noise=chance)
         return build_twins(name, build, broken, truth=truth, runs=runs, is_counted=runs > COMPUTED_LEAK_RUNS)
 
     split: dict[str, Any] = {"universe": 1, "split": HALF}

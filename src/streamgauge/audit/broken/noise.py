@@ -102,25 +102,16 @@ BROKEN_REUSES: tuple[tuple[str, RunLayout, type[SimpleI] | type[SimpleII]], ...]
 def build_reuse_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     for name, mode, kind in BROKEN_REUSES:
         ready = InsecureNoise(int(chance.words(1)[0])) if mode.other_groups else chance  # starts draw little
-        build = partial(build_reuse_subject, ready, mode)
+        build = partial(ExecutionModeSubject, ticks=REUSE_TICKS, mode=mode, noise=ready)
         runs = SINGLE_START_RUNS if mode.other_groups else TWIN_RUNS
         yield build_twins(name, build, kind(UNIT_LOSS, horizon=REUSE_TICKS), runs=runs)
     again, saved = RunLayout("saved before every tick", run_saved_too_early), mechanisms.SAVED_AND_LOADED
-    yield build_twins(
-        "Simple II, a tick drawn again after a crash",
-        lambda title, mode: build_reuse_subject(chance, mode, title, SimpleII(UNIT_LOSS, horizon=REUSE_TICKS)),
-        again,
-        saved,
-        truth=2.0,
-        reason=run_saved_too_early.__doc__,
-    )
+    counter = partial(ExecutionModeSubject, SimpleII(UNIT_LOSS, horizon=REUSE_TICKS), REUSE_TICKS, noise=chance)
+    name, reason = "Simple II, a tick drawn again after a crash", run_saved_too_early.__doc__
+    yield build_twins(name, counter, again, saved, truth=2.0, reason=reason)
     event = Pair("an event", 1, 0, partial(score_nearness, READING_COUNT))
     name, truth = "Simple II, noise drawn at every reading", float(READING_COUNT)
     yield pair_samples(chance, name, sample_every_reading, event, truth=truth)
-
-
-def build_reuse_subject(noise: Noise, mode: RunLayout, title: str, claim: Any) -> ExecutionModeSubject:
-    return ExecutionModeSubject(claim, REUSE_TICKS, mode, noise=noise, title=title)
 
 
 def sample_every_reading(chance: ExperimentNoise, broken: bool, item: int, runs: int) -> Ints:
@@ -196,8 +187,5 @@ BROKEN_LAYOUTS: tuple[tuple[str, type[SimpleI], type[SimpleI]], ...] = (
 def build_layout_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
     for name, *kinds in BROKEN_LAYOUTS:
         claims = (kind(UNIT_LOSS, horizon=LAYOUT_TICKS) for kind in kinds)
-        yield build_twins(name, partial(build_layout_subject, chance), *claims, runs=LAYOUT_RUNS)
-
-
-def build_layout_subject(noise: Noise, title: str, claim: LinearMechanism[Any]) -> MechanismSubject:
-    return MechanismSubject(claim, LAYOUT_TICKS, noise=noise, title=title)
+        build = partial(MechanismSubject, ticks=LAYOUT_TICKS, noise=chance)
+        yield build_twins(name, build, *claims, runs=LAYOUT_RUNS)

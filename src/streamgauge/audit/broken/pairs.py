@@ -50,12 +50,12 @@ class TwinPair:
 
 
 def build_twins(
-    name: str, build: abc.Callable[[str, Any], Subject], broken: Any, honest: Any = None, **options: Any
+    name: str, build: abc.Callable[..., Subject], broken: Any, honest: Any = None, **options: Any
 ) -> TwinPair:
-    """Build both subjects by one function of their title and of the claim that differs."""
+    """Build both subjects by one function of the claim that differs, and of `title`."""
     acquitted = restore_claim(broken) if honest is None else honest
     reason = options.pop("reason", None) or read_reason(broken)
-    return TwinPair(build(name, broken), build(f"{name}: honest", acquitted), reason, **options)
+    return TwinPair(build(broken, title=name), build(acquitted, title=f"{name}: honest"), reason, **options)
 
 
 def restore_claim(broken: Any) -> Any:
@@ -70,9 +70,11 @@ def read_reason(broken: Any) -> str:
     return " ".join((getdoc(broken) or "").partition("\n\n")[0].split())
 
 
-def build_claimed_subject(name: str, mechanism: LinearMechanism[Any], *, loss: Loss, noise: Noise) -> MechanismSubject:
+def build_claimed_subject(
+    mechanism: LinearMechanism[Any], *, loss: Loss, noise: Noise, title: str = ""
+) -> MechanismSubject:
     """Build a subject of a mechanism over its whole horizon that claims `loss`."""
-    return MechanismSubject(mechanism, mechanism.horizon or 1, stated=loss, max_pairs=1, noise=noise, title=name)
+    return MechanismSubject(mechanism, mechanism.horizon or 1, stated=loss, max_pairs=1, noise=noise, title=title)
 
 
 def replace_noise(mechanism: LinearMechanism[Any], cost: Fraction) -> LinearMechanism[Any]:
@@ -101,7 +103,7 @@ def pair_samples(
 ) -> TwinPair:
     """Build twins of a function, if there is no mechanism of the package to break; its docstring is the reason."""
 
-    def build(title: str, is_broken: bool) -> Subject:
+    def build(is_broken: bool, title: str) -> Subject:
         known: dict[str, Any] = {"pair": pair.name, "evidence": pair.evidence, "is_vectorised": True}
         return CallableSubject(title, partial(sample, chance, is_broken), loss, pair.one, pair.other, **known)
 

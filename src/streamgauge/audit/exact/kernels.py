@@ -323,7 +323,7 @@ class ForkedChance:
         return np.array(drawn, np.int64)
 
     def gaussian(self, variance: Fraction, size: int) -> Ints:
-        raise TypeError("chance must be asked for coins, dice and Laplace noise, got Gaussian noise")
+        raise TypeError("chance must be of coins, dice and Laplace noise, got Gaussian noise")
 
     def _choose_side(self, sides: Sequence[tuple[int, Fraction]]) -> int:
         place = len(self.choices)

@@ -25,6 +25,7 @@ from sqlglot import exp
 from streamgauge.config.paths import find_format
 from streamgauge.config.settings import Column, PipelineFile, Stream
 from streamgauge.plan.planner import ReleasePlan
+from streamgauge.records.fields import quote_text
 from streamgauge.releases.release import format_utc_time
 from streamgauge.sql.dialect import parse_select
 from streamgauge.sql.functions import load_functions
@@ -118,15 +119,11 @@ def _write_parquet(file: Path, lines: bytes, stream: Stream) -> None:
     names |= {name: kinds.get(column.kind, "VARCHAR") for name, column in stream.columns.items()}
     plain = file.with_suffix(".lines")
     plain.write_bytes(lines)
-    columns = ", ".join(f"{_quote_sql(name)}: {_quote_sql(kind)}" for name, kind in names.items())
-    read = f"read_json({_quote_sql(str(plain))}, format = 'newline_delimited', columns = {{{columns}}})"
+    columns = ", ".join(f"{quote_text(name)}: {quote_text(kind)}" for name, kind in names.items())
+    read = f"read_json({quote_text(str(plain))}, format = 'newline_delimited', columns = {{{columns}}})"
     with duckdb.connect(":memory:", config={"temp_directory": ""}) as engine:
-        engine.execute(f"COPY (SELECT * FROM {read}) TO {_quote_sql(str(file))} (FORMAT parquet)")
+        engine.execute(f"COPY (SELECT * FROM {read}) TO {quote_text(str(file))} (FORMAT parquet)")
     plain.unlink()
-
-
-def _quote_sql(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _compress_zstd(data: bytes) -> bytes:

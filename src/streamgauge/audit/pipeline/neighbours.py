@@ -120,7 +120,7 @@ def describe_unit(stream: Stream, line: InputRecord) -> str:
 
 FAR_RANGES, ABSURD_RANGES = 10.0, 1e290  # ranges beyond the bounds
 CENTURY_MICROSECONDS = 36525 * 86_400_000_000  # microseconds
-UNDECLARED_TEXT = "nobody declared this"
+UNDECLARED_TEXT = "an undeclared label"
 LONG_TEXT_REPEATS = 300  # times that: longer than any text that is kept
 WRONG_TYPE_VALUE = ("another", "type")  # in JSON a list
 MALFORMED_LINES = {
@@ -160,7 +160,7 @@ def list_odd_records(stream: Stream, line: InputRecord) -> Iterator[tuple[str, I
         yield "whose fields are null", replace_values(line, dict.fromkeys(dict(line.columns)))
         yield "whose fields are missing", replace(line, columns=())
     if stream.user is not None:
-        yield "of nobody", replace(line, user=None)
+        yield "without a user", replace(line, user=None)
     yield "from before the stream", replace(line, tick=0)
     yield "from the next century", replace(line, tick_fraction=CENTURY_MICROSECONDS / stream.tick)
     if stream.format == "parquet":

@@ -127,7 +127,7 @@ class RunInterruption:
     tick: int = 2
 
     def __str__(self) -> str:
-        return "asked to stop" if self.is_graceful else f"killed at {self.step}"
+        return "requested to stop" if self.is_graceful else f"killed at {self.step}"
 
     def apply_options(self, options: Options) -> Options:
         """Return the options of the first attempt."""

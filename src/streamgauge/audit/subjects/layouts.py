@@ -272,7 +272,7 @@ def run_layout(mechanism: LinearMechanism[Any], data: Ints | LayoutStreams, runs
 class GroupNoise(probe.RequestNoise):
     """Repeatable numbers that are the same for a group in runs of every width.
 
-    The run has the groups `at`, ..., `at + width - 1` of a run of `REFERENCE_WIDTH` groups, and asks for one
+    The run has the groups `at`, ..., `at + width - 1` of a run of `REFERENCE_WIDTH` groups, and requests one
     draw of each group at a time. A request that is not of whole rows gets other numbers than the reference.
     """
 

@@ -14,7 +14,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -191,10 +191,8 @@ def lock_folder(folder: Path) -> Iterator[None]:
     except BlockingIOError:
         holders = [read_holder_pid(folder / store) for store in STORE_NAMES]
         raise AlreadyRunningError(folder, next(filter(None, holders), None)) from None
-    try:
+    with closing(lock):
         yield
-    finally:
-        lock.close()
 
 
 def is_demo(folder: Path) -> bool:

@@ -31,11 +31,8 @@ HOURS = 24 * DAYS
 REGIONS = ("north", "south", "east", "west")
 REGION_SHARES = np.array([0.36, 0.28, 0.21, 0.15])
 PEAK_DAYS = np.array([33.0, 40.0, 47.0, 55.0])  # days at which the wave is highest
-BASE_FLU_RATIO, PEAK_FLU_RATIO, WAVE_DAYS = (
-    0.05,
-    2.4,
-    9.0,
-)  # visits for flu as a multiple of all others; days of the wave
+BASE_FLU_RATIO, PEAK_FLU_RATIO = 0.05, 2.4  # visits for flu as a multiple of all others
+WAVE_DAYS = 9.0
 TORN_RECORDS = 7  # records that end in the middle, as records do
 WELL_TEMPERATURE, ILL_TEMPERATURE = (36.8, 0.35), (38.7, 0.6)  # mean and spread of temperatures
 
@@ -132,8 +129,6 @@ def draw_uniform(label: str, size: int) -> ClinicArray:
     return np.asarray((words.view(np.uint64) >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
-TruthArray = npt.NDArray[np.float64]
-
 CLINIC_TICKS = 4 * DAYS
 WINDOW_TICKS = {"fever_by_region": CLINIC_TICKS, "fever_this_week": 28, "median_temperature": 28}  # in ticks
 FEVER_CONDITION = "temperature > 38"
@@ -164,7 +159,7 @@ class TruthComparison:
 
     releases: Releases
     measure: str
-    truth: TruthArray
+    truth: ClinicArray
 
     @property
     def is_covered(self) -> npt.NDArray[np.bool_]:
@@ -190,7 +185,7 @@ def compare_truth(path: Path, published: Mapping[str, Releases]) -> list[TruthCo
         ]
 
 
-def _compute_truth(engine: Any, releases: Releases, measure: str) -> TruthArray:
+def _compute_truth(engine: Any, releases: Releases, measure: str) -> ClinicArray:
     group, value, where = TRUTH_QUERIES[releases.release, measure]
     window = WINDOW_TICKS[releases.release]
     sql = TRUTH_SQL.format(group=group, value=value, where=where, window=window, ticks=CLINIC_TICKS)
@@ -235,11 +230,8 @@ def _build_row(comparison: TruthComparison, place: int, *, ascii_only: bool) -> 
     values = releases.values(comparison.measure)[:, place]
     lows, highs = (part(comparison.measure)[:, place] for part in (releases.lows, releases.highs))
     low, high = lows[MIDDLE_TICK - 1], highs[MIDDLE_TICK - 1]
-    truth, value, half = (
-        float(comparison.truth[MIDDLE_TICK - 1, place]),
-        float(values[MIDDLE_TICK - 1]),
-        float(high - low) / 2,
-    )
+    truth, value = float(comparison.truth[MIDDLE_TICK - 1, place]), float(values[MIDDLE_TICK - 1])
+    half = float(high - low) / 2
     inside = Text("yes", "green") if comparison.is_covered[MIDDLE_TICK - 1, place] else Text("no", "yellow")
     shown = [format_rounded(number, half) for number in (truth, value, value - truth, half)]
     real = build_sparkline(comparison.truth[:, place], TREND_CHARS, ascii_only=ascii_only)

@@ -8,7 +8,7 @@ A feeder thread sends data as any other client would. The route `/api/truth` ret
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Event as Flag
@@ -60,14 +60,12 @@ class FeederThread(ABC):
 
     def _post(self, path: str, body: bytes, headers: Mapping[str, str]) -> bool:
         """Post a body; return whether the server acknowledged it."""
-        connection = HTTPConnection(self.host, timeout=TIMEOUT_SECONDS)
-        try:
-            connection.request("POST", path, body, dict(headers))
-            return connection.getresponse().status == 200
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
+        with closing(HTTPConnection(self.host, timeout=TIMEOUT_SECONDS)) as connection:
+            try:
+                connection.request("POST", path, body, dict(headers))
+                return connection.getresponse().status == 200
+            except (OSError, HTTPException):
+                return False
 
 
 class LiveTruth(ABC):

@@ -11,6 +11,7 @@ fits into memory. The file is written beside its place and renamed.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -31,17 +32,24 @@ PARQUET_BATCH_TICKS = 256  # ticks that are in memory when Parquet is written
 
 def write_releases(ticks: Iterable[TickRelease], to: Path, wide: Sequence[ReleaseSchema] | None = None) -> int:
     """Write all ticks and return their number; CSV is wide if shapes are given."""
-    unfinished = to.with_name(f".{to.name}.unfinished")
     counted = CountingIterator(ticks)
-    try:
+    with open_unfinished(to) as unfinished:
         if to.suffix == ".csv":
             _write_lines(counted, unfinished, CsvLines() if wide is None else build_wide_csv(wide))
         else:
             WRITERS[to.suffix](counted, unfinished)
-        os.replace(unfinished, to)
+    return counted.count
+
+
+@contextmanager
+def open_unfinished(path: Path) -> Iterator[Path]:
+    """Return the path of a hidden file that replaces `path` once it is whole."""
+    unfinished = path.with_name(f".{path.name}.unfinished")
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
-    return counted.count
 
 
 class CountingIterator:
@@ -84,20 +92,17 @@ def _write_parquet(ticks: Iterable[TickRelease], path: Path) -> None:
     """Write parts, then join them: neither step has more than one part in memory."""
     import duckdb
 
-    from streamgauge.sinks.parquet import quote_literal
+    from streamgauge.records.fields import quote_text
 
     with TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
-        parts = ParquetParts(path.name, Path(folder, "parts"))
         rest = iter(ticks)
-        try:
+        with closing(ParquetParts(path.name, Path(folder, "parts"))) as parts:
             while some := list(islice(rest, PARQUET_BATCH_TICKS)):
                 parts.write(some, some[-1].tick, "")
-        finally:
-            parts.close()
-        source = quote_literal(f"{Path(folder, 'parts')}/*.parquet")
+        source = quote_text(f"{Path(folder, 'parts')}/*.parquet")
         with duckdb.connect(":memory:", config={"temp_directory": ""}) as engine:
             found = f"SELECT * REPLACE (NULL::VARCHAR AS trace) FROM read_parquet({source})"
-            engine.execute(f"COPY ({found}) TO {quote_literal(str(path))} (FORMAT parquet)")
+            engine.execute(f"COPY ({found}) TO {quote_text(str(path))} (FORMAT parquet)")
 
 
 WRITERS: dict[str, Callable[[Iterable[TickRelease], Path], None]] = {

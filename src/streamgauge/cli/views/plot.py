@@ -9,9 +9,8 @@ Labels are escaped. A picture is written whole or not at all.
 """
 
 import math
-import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.cli.console import escape_controls
+from streamgauge.cli.views.export import open_unfinished
 from streamgauge.optional import require_package
 from streamgauge.releases.release import Releases
 from streamgauge.releases.schema import Group
@@ -129,7 +129,8 @@ def plot_html(releases: Sequence[Releases], path: Path, absences: Mapping[str, s
         f"<title>Streamgauge releases</title><style>{PAGE_STYLE}</style></head>"
         f"<body><h1>Streamgauge releases</h1>{''.join(parts)}</body></html>\n"
     )
-    _replace_file(path, lambda unfinished: unfinished.write_text(page, encoding="utf-8"))
+    with open_unfinished(path) as unfinished:
+        unfinished.write_text(page, encoding="utf-8")
 
 
 def _build_figure(go: Any, chart: Chart) -> Any:
@@ -193,9 +194,9 @@ def plot_png(releases: Sequence[Releases], path: Path, absences: Mapping[str, st
     blocks = np.atleast_1d(parts)
     for block, chart, count in zip(blocks, drawn, rows, strict=False):
         _draw(block, chart, count)
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), open_unfinished(path) as unfinished:
         warnings.filterwarnings("ignore", "Glyph .* missing")  # a sign that no font has is drawn as a box
-        _replace_file(path, lambda unfinished: figure.savefig(unfinished, format="png"))
+        figure.savefig(unfinished, format="png")
 
 
 def _draw(block: Any, chart: Chart, rows: int) -> None:
@@ -239,13 +240,3 @@ def _escape_text(name: str) -> str:
     """Return the text without formulas, and without a first character that would hide it."""
     shown = name.replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown
-
-
-def _replace_file(path: Path, write: Callable[[Path], Any]) -> None:
-    """Write beside the path, then rename."""
-    unfinished = path.with_name(f".{path.name}.unfinished")
-    try:
-        write(unfinished)
-        os.replace(unfinished, path)
-    finally:
-        unfinished.unlink(missing_ok=True)

@@ -37,7 +37,7 @@ import numpy.typing as npt
 from streamgauge.localdp.hashing import MAX_HASHES, MAX_SEED, MAX_WIDTH, HashFamily
 from streamgauge.localdp.mechanism import LocalMechanism, normalize_whole, resolve_noise
 from streamgauge.localdp.oracle import Item, Spread, Table, allocate_table
-from streamgauge.localdp.report_bytes import Reports, bits_for, bytes_for, pack_codes, unpack_codes
+from streamgauge.localdp.report_bytes import Reports, bits_for, bytes_for, pack_codes, slice_chunks, unpack_codes
 from streamgauge.noise import RandomSource
 from streamgauge.noise.bernoulli import flip_probability
 from streamgauge.noise.coerce import Bools, Floats
@@ -90,6 +90,9 @@ class SketchMechanism(LocalMechanism):
     def hash_shape(self) -> tuple[int, int] | None:
         return self.hashes, self.width
 
+    def build_table(self) -> Table:
+        return allocate_table(self.hashes, self.width)
+
     def estimate_squares(self, collided_pairs: float, self_pairs: int, pairs: float) -> float:
         """Return the sum of squares of counts from unbiased numbers of pairs of reports.
 
@@ -108,9 +111,6 @@ def bound_part_reports(reports: int, parts: int, copies: int = 1) -> float:
     """
     mean, need = reports / copies / parts, log(1000 * parts)
     return copies * (mean + need / 3 + sqrt(need**2 / 9 + 2 * mean * need))
-
-
-CHUNK_BITS = 1 << 20  # bits of reports that are unpacked together
 
 
 @dataclass(frozen=True)
@@ -158,7 +158,7 @@ class CountMeanSketch(SketchMechanism):
         row = chance.uniform(self.hashes, len(words))
         column = self.family.columns(row, words)
         parts = [np.empty((0, self.report_size), np.uint8)]
-        for at in self._chunk_slices(len(words)):
+        for at in slice_chunks(len(words), self.width):
             size = len(row[at])
             bits = chance.coins(self.chances["flip"], size * self.width).reshape(size, self.width)
             bits[np.arange(size), column[at]] ^= 1
@@ -167,10 +167,6 @@ class CountMeanSketch(SketchMechanism):
 
     def _join_row(self, row: npt.NDArray[np.int64], bits: Bytes) -> Reports:
         return np.hstack([pack_codes(row, self.row_size), np.packbits(bits, 1, bitorder="little")])
-
-    def _chunk_slices(self, count: int) -> list[slice]:
-        step = max(CHUNK_BITS // self.width, 1)
-        return [slice(at, at + step) for at in range(0, count, step)]
 
     def build_table(self) -> Table:
         """Return the table, with one more column for the number of reports of each row."""
@@ -186,7 +182,7 @@ class CountMeanSketch(SketchMechanism):
         """Add reports in the order of their rows, so that each row is added up once."""
         rows = unpack_codes(reports[:, : self.row_size]).astype(np.int64)
         order = np.argsort(rows, kind="stable")
-        for at in self._chunk_slices(len(rows)):
+        for at in slice_chunks(len(rows), self.width):
             chosen, part = order[at], rows[order[at]]
             bits = np.unpackbits(reports[chosen, self.row_size :], 1, self.width, "little")
             starts = np.flatnonzero(np.diff(part, prepend=-1))

@@ -34,7 +34,7 @@ import numpy as np
 
 from streamgauge.localdp.coded_reports import CodedMechanism
 from streamgauge.localdp.mechanism import resolve_noise
-from streamgauge.localdp.oracle import Item, Spread, Table, allocate_table
+from streamgauge.localdp.oracle import Item, Spread, Table
 from streamgauge.localdp.protocols.count_mean_sketch import SketchMechanism, bound_part_reports
 from streamgauge.localdp.protocols.hadamard_response import hadamard_transform, negative_signs
 from streamgauge.localdp.report_bytes import Reports, pack_codes, unpack_codes
@@ -85,9 +85,6 @@ class HadamardCountMeanSketch(SketchMechanism, CodedMechanism):
         flipped = chance.coins(self.chances["flip"], len(words))
         negative = negative_signs(line, self.family.columns(row, words)) ^ flipped
         return pack_codes((row * self.width + line) * 2 + 1 - negative, self.report_size)
-
-    def build_table(self) -> Table:
-        return allocate_table(self.hashes, self.width)
 
     def tally(self, table: Table, reports: Reports, weight: int) -> None:
         codes = unpack_codes(reports)

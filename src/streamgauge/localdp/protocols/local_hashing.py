@@ -40,7 +40,7 @@ from streamgauge.localdp.coded_reports import (
     choose_response,
 )
 from streamgauge.localdp.mechanism import LocalMechanism, resolve_noise
-from streamgauge.localdp.oracle import Item, Table, allocate_table
+from streamgauge.localdp.oracle import Item, Table
 from streamgauge.localdp.protocols.count_mean_sketch import SketchMechanism, bound_part_reports
 from streamgauge.localdp.report_bytes import Reports, pack_codes
 from streamgauge.noise import RandomSource
@@ -89,9 +89,6 @@ class LocalHashing(SketchMechanism, CodedMechanism, SupportMechanism):
         other = chance.uniform(self.width - 1, len(words))
         column = choose_response(self.family.columns(row, words), is_true, other)
         return pack_codes(row * self.width + column, self.report_size)
-
-    def build_table(self) -> Table:
-        return allocate_table(self.hashes, self.width)
 
     def count_support(self, table: Table, reports: int, items: Sequence[Item]) -> Floats:
         return self.family.sums(items, lambda first, last: table[first:last])

@@ -20,7 +20,7 @@ Reference
     2017. Erlingsson, Pihur, Korolova: RAPPOR, CCS 2014, has the same vector with epsilon/2 for each bit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -30,13 +30,11 @@ from streamgauge.localdp.coded_reports import Support
 from streamgauge.localdp.domain import NOT_LISTED, DomainMechanism
 from streamgauge.localdp.mechanism import resolve_noise
 from streamgauge.localdp.oracle import Item, Table
-from streamgauge.localdp.report_bytes import Reports, bytes_for
+from streamgauge.localdp.report_bytes import Reports, bytes_for, slice_chunks
 from streamgauge.noise import Ints, RandomSource
 from streamgauge.noise.bernoulli import flip_probability
 from streamgauge.noise.coerce import Bools
 from streamgauge.noise.entropy import Bytes
-
-CHUNK_BITS = 1 << 20  # bits of reports that are unpacked together
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ class UnaryEncoding(DomainMechanism):
         chance, place = resolve_noise(noise), self.find_places(items)
         own = chance.coins(self.chances["own"], len(place))
         parts = [np.empty((0, self.report_size), np.uint8)]
-        for at in self._chunk_slices(len(place)):
+        for at in slice_chunks(len(place), self.report_bits):
             flips = chance.coins(self.chances["flip"], len(place[at]) * self.report_bits)
             parts.append(self._pack_bits(place[at], own[at], flips.reshape(-1, self.report_bits)))
         return np.concatenate(parts)
@@ -81,15 +79,11 @@ class UnaryEncoding(DomainMechanism):
         bits[inside, place[inside]] = own[inside]
         return np.packbits(bits, 1, bitorder="little")
 
-    def _chunk_slices(self, count: int) -> Iterator[slice]:
-        step = max(CHUNK_BITS // self.report_bits, 1)
-        return (slice(at, at + step) for at in range(0, count, step))
-
     def well_formed(self, reports: Reports) -> Bools:
         rest = 8 * self.report_size - self.report_bits
         return np.asarray(reports[:, -1] < 1 << (8 - rest))
 
     def tally(self, table: Table, reports: Reports, weight: int) -> None:
-        for at in self._chunk_slices(len(reports)):
+        for at in slice_chunks(len(reports), self.report_bits):
             bits = np.unpackbits(reports[at], 1, self.report_bits, "little")
             table += weight * bits.sum(0, dtype=table.dtype)

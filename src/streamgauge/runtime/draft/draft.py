@@ -32,11 +32,11 @@ from streamgauge.config.rules import (
     MINUTE,
     SECOND,
     format_duration,
-    format_instant,
     is_line,
     parse_exact,
 )
 from streamgauge.config.toml_table import escape_line, join_key, quote_toml
+from streamgauge.releases.release import format_utc_time
 from streamgauge.runtime.draft.sample import SourceSample, build_source_error, load_sample
 
 MAX_LISTED_VALUES = 20
@@ -291,8 +291,8 @@ def _format_stream(found: SchemaGuess, sample: SourceSample, path: str) -> str:
         time_format=quote_toml(time.format),
         zone="    # of the times that name none" if time.is_naive else "",
         tick=quote_toml(format_duration(time.tick)),
-        start=quote_toml(format_instant(time.start)),
-        end=quote_toml(format_instant(time.end)),
+        start=quote_toml(format_utc_time(time.start)),
+        end=quote_toml(format_utc_time(time.end)),
         user=USER_TEMPLATE.format(user=quote_toml(found.user)) if found.user else "",
     )
 

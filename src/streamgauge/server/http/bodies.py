@@ -344,11 +344,9 @@ def _to_values(arrow: Any, column: Any, epoch: str | None) -> list[Any]:
     if types.is_date(kind):
         return [text and text[:10] for text in _to_timestamps(column.cast(arrow.timestamp("s"), safe=False))]
     if types.is_timestamp(kind):
-        return (
-            _to_timestamps(column)
-            if epoch is None
-            else [_convert_units(each, kind.unit, epoch) for each in _to_integers(column)]
-        )
+        if epoch is None:
+            return _to_timestamps(column)
+        return [_convert_units(each, kind.unit, epoch) for each in _to_integers(column)]
     return list(column.to_pylist())
 
 

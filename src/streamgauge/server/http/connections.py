@@ -39,7 +39,7 @@ import socket
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import h11
 from h11._receivebuffer import ReceiveBuffer
@@ -230,8 +230,7 @@ class HttpConnection(H11Protocol):
         self.tuning = tuning
         set_strict_buffer(self.conn)
         self.limiter = limiter or ConnectionLimiter(MAX_REQUEST_CONNECTIONS, MAX_REQUEST_CONNECTIONS)
-        self._head_timer: asyncio.TimerHandle | None = None
-        self._write_timer: asyncio.TimerHandle | None = None
+        self._timers: dict[Literal["head", "write"], asyncio.TimerHandle] = {}
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -260,17 +259,16 @@ class HttpConnection(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self.limiter.remove(self)
-        self._stop_head_timer()
-        self._stop_write_timer()
+        self._stop_timer("head")
+        self._stop_timer("write")
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        if self._write_timer is None:
-            self._write_timer = self.loop.call_later(self.tuning.write_timeout_seconds, self.transport.abort)
+        self._start_timer("write", self.tuning.write_timeout_seconds)
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stop_write_timer()
+        self._stop_timer("write")
 
     def _update_timers(self) -> None:
         """Run the head timer while no request is active: its head is incomplete, or its reply is complete.
@@ -282,10 +280,10 @@ class HttpConnection(H11Protocol):
             self.limiter.mark_waiting(self)
         else:
             self.limiter.mark_active(self)
-        if not between:
-            self._stop_head_timer()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(self.tuning.head_timeout_seconds, self.transport.abort)
+        if between:
+            self._start_timer("head", self.tuning.head_timeout_seconds)
+        else:
+            self._stop_timer("head")
 
     def send_400_response(self, msg: str) -> None:
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
@@ -301,12 +299,11 @@ class HttpConnection(H11Protocol):
             self.transport.write(self.conn.send(event) or b"")
         self.transport.close()
 
-    def _stop_head_timer(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _start_timer(self, name: Literal["head", "write"], seconds: float) -> None:
+        """Abort the connection after so many seconds, unless the timer runs already."""
+        if name not in self._timers:
+            self._timers[name] = self.loop.call_later(seconds, self.transport.abort)
 
-    def _stop_write_timer(self) -> None:
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
+    def _stop_timer(self, name: Literal["head", "write"]) -> None:
+        if timer := self._timers.pop(name, None):
+            timer.cancel()

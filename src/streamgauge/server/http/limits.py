@@ -66,35 +66,25 @@ class Limits:
         live, downloads = settings.max_streams, settings.max_downloads
         self._live = ConcurrencyLimit("too_many_streams", "live connections", live, settings.max_streams_per_client)
         self._downloads = ConcurrencyLimit("downloads", "downloads", downloads, settings.max_downloads_per_client)
-        self._buffered_bytes = 0
+        self.buffered_bytes = 0
 
     @property
     def live_connections(self) -> int:
         return self._live.counts.total()
 
-    @property
-    def buffered_bytes(self) -> int:
-        return self._buffered_bytes
-
     def count_request(self, client: str) -> None:
         """Count a request; refuse it above the rate."""
-        if wait := self._requests.reserve(client):
-            rule = f"requests must be at most {self._requests.rate:g} a second, got more"
-            raise build_retry_error("rate_limited", rule, status=429, seconds=wait)
+        check_rate(self._requests, client, f"requests must be at most {self._requests.rate:g} a second")
 
     def count_plan(self, client: str) -> None:
         """Count a plan; a request for a release counts as a plan too."""
-        if wait := self._plans.reserve(client):
-            most = self.settings.adhoc_max_plans_per_minute
-            rule = f"releases that are planned must be at most {most} a minute, got more"
-            raise build_retry_error("rate_limited", rule, status=429, seconds=wait)
+        most = self.settings.adhoc_max_plans_per_minute
+        check_rate(self._plans, client, f"releases that are planned must be at most {most} a minute")
 
     def count_command(self, client: str) -> None:
         """Count a command that interrupts the run."""
-        if wait := self._commands.reserve(client):
-            most = self.settings.adhoc_max_requests_per_minute
-            rule = f"requests to add or end a release must be at most {most} a minute, got more"
-            raise build_retry_error("rate_limited", rule, status=429, seconds=wait)
+        most = self.settings.adhoc_max_requests_per_minute
+        check_rate(self._commands, client, f"requests to add or end a release must be at most {most} a minute")
 
     def admit_live(self, client: str) -> AbstractContextManager[None]:
         """Count a live connection while it lasts."""
@@ -111,15 +101,21 @@ class Limits:
 
         def count_bytes(size: int) -> None:
             nonlocal own
-            if self._buffered_bytes + size > self.settings.max_buffer:
+            if self.buffered_bytes + size > self.settings.max_buffer:
                 raise build_retry_error("busy", "the inbox must have capacity, got too many batches at once")
-            self._buffered_bytes += size
+            self.buffered_bytes += size
             own += size
 
         try:
             yield count_bytes
         finally:
-            self._buffered_bytes -= own
+            self.buffered_bytes -= own
+
+
+def check_rate(limiter: RateLimiter, client: str, rule: str) -> None:
+    """Count a request of a client, and reject it if there are too many."""
+    if wait := limiter.reserve(client):
+        raise build_retry_error("rate_limited", f"{rule}, got more", status=429, seconds=wait)
 
 
 @dataclass(frozen=True)

@@ -48,11 +48,6 @@ OTHER_KIND = "server: other messages"
 DIGITS_PATTERN = re.compile(r"\d+")
 
 
-def find_utc_date() -> date:
-    """Return the date by the system's clock."""
-    return datetime.now(UTC).date()
-
-
 class FoldedLog:
     """A log in front of another one, with a budget of lines for each kind and day.
 
@@ -64,7 +59,7 @@ class FoldedLog:
     ('server: Invalid HTTP request received. (1000 times today)', 4)
     """
 
-    def __init__(self, log: Log, today: Callable[[], date] = find_utc_date) -> None:
+    def __init__(self, log: Log, today: Callable[[], date] = lambda: datetime.now(UTC).date()) -> None:
         self.log, self._today = log, today
         self._counts: dict[str, tuple[date, int]] = {}  # of each kind: the last day, occurrences on it
 

@@ -94,7 +94,8 @@ class AdHocRoutes:
             found = await self._run_in_thread(self._judge, requested)
         if isinstance(found, ReleasePlan):
             found = await self._add(requested, found, person)
-        return build_charged_reply(found)
+        href = f"/api/releases/{found.name}"
+        return JSONResponse({"release": release_as_json(found), "href": href}, 201, headers={"Location": href})
 
     async def _add(self, requested: AdHocRelease, plan: ReleasePlan, person: Person) -> ReleaseForecast:
         """Let the run add a release. It may be charged already, by an earlier request whose client disconnected."""
@@ -206,12 +207,6 @@ class AdHocRoutes:
 def build_refused_error(reasons: Any) -> HttpError:
     reasons_text = [str(reason) for reason in reasons]
     return HttpError(409, "release_rejected", "; ".join(reasons_text), extra={"reasons": reasons_text})
-
-
-def build_charged_reply(plan: ReleaseForecast) -> Response:
-    """Return the reply with a release as it was charged."""
-    href = f"/api/releases/{plan.name}"
-    return JSONResponse({"release": release_as_json(plan), "href": href}, 201, headers={"Location": href})
 
 
 def plan_as_json(planned: AdHocPlan) -> dict[str, Any]:

@@ -280,11 +280,7 @@ async def wait_committed(
     """Wait for the commit. A client that disconnects does not withdraw the batch."""
     done, stopping = await wait_settled(runner, ticket)
     if not done.done():
-        raise (
-            build_retry_error("not_running", f"{STOPPING_MESSAGE}: {pending_message}")
-            if stopping
-            else build_retry_error("not_committed", pending_message)
-        )
+        raise build_uncommitted_error(pending_message, stopping=stopping)
     if isinstance(done.exception(), InboxPausedError):
         with mark_not_accepted():
             reject_unread(runner, what)
@@ -307,25 +303,23 @@ async def wait_until_read(runner: Runner, request: Request, inbox: EventInbox, t
             raise
         except asyncio.CancelledError:
             if inbox.withdraw(ticket):
-                raise build_withdrawn_error(stopping=True) from None
+                raise build_uncommitted_error(WITHDRAWN_MESSAGE, stopping=True) from None
             raise
         if not done.done():
             if inbox.withdraw(ticket):
-                raise build_withdrawn_error(stopping=stopping)
+                raise build_uncommitted_error(WITHDRAWN_MESSAGE, stopping=stopping)
             await asyncio.wait([done])  # the run is reading it, which takes one block at most
         if isinstance(done.exception(), InboxPausedError):
             reject_unread(runner, "events")
         if done.exception() is not None:
-            raise build_withdrawn_error(stopping=stopping)
+            raise build_uncommitted_error(WITHDRAWN_MESSAGE, stopping=stopping)
 
 
-def build_withdrawn_error(*, stopping: bool) -> HttpError:
-    """Build the refusal of a batch that was not read."""
-    return (
-        build_retry_error("not_running", f"{STOPPING_MESSAGE}: {WITHDRAWN_MESSAGE}")
-        if stopping
-        else build_retry_error("not_committed", WITHDRAWN_MESSAGE)
-    )
+def build_uncommitted_error(rule: str, *, stopping: bool) -> HttpError:
+    """Build the refusal of a batch that was not committed in time."""
+    if stopping:
+        return build_retry_error("not_running", f"{STOPPING_MESSAGE}: {rule}")
+    return build_retry_error("not_committed", rule)
 
 
 async def wait_settled(

@@ -154,12 +154,6 @@ class ReleasePage:
     next: str | None
     totals: RangeTotals = RangeTotals(0, 0)
 
-    @property
-    def tick_range(self) -> dict[str, int] | None:
-        """First and last tick, if there are any."""
-        ticks = [item.tick for item in self.releases]
-        return {"from": ticks[0], "to": ticks[-1]} if ticks else None
-
 
 class PageBuilder:
     """A page under construction. Its size is that of the table of all its ticks and groups."""
@@ -286,4 +280,6 @@ def encode_page(page: ReleasePage, shape: str) -> bytes:
 
 def _encode_envelope(page: ReleasePage, **more: Any) -> str:
     totals = {"ticks_total": page.totals.ticks, "rows_total": page.totals.rows}
-    return to_json({"release": page.releases.release, "ticks": page.tick_range, **totals, **more, "next": page.next})
+    ticks = [item.tick for item in page.releases]
+    span = {"from": ticks[0], "to": ticks[-1]} if ticks else None
+    return to_json({"release": page.releases.release, "ticks": span, **totals, **more, "next": page.next})

@@ -9,9 +9,9 @@ file, the request and a `PublishedReader` only.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from functools import partial
+from functools import cache, partial
 from math import prod
 from typing import Any
 
@@ -54,33 +54,25 @@ from streamgauge.server.tuning import Tuning
 from streamgauge.sql import parse
 from streamgauge.store.errors import StoreNotFoundError
 
+KindFinder = Callable[[str], list[str]]  # of an SQL text
 
-class MeasureKinds:
-    """Kinds of the measures of releases, by SQL text. Each text is parsed once."""
 
-    def __init__(self, file: PipelineFile) -> None:
-        self._file = file
-        self._cache: dict[str, list[str]] = {}
-
-    def find_kinds(self, sql: str) -> list[str]:
-        """Return the kinds in the order of measures; empty if the dialect does not know the SQL any more."""
-        if sql not in self._cache:
-            try:
-                query = parse(sql, self._file.stream, self._file.lookups)
-                self._cache[sql] = [aggregate.kind for aggregate in query.aggregates]
-            except InvalidReleaseError:
-                self._cache[sql] = []
-        return self._cache[sql]
+def find_kinds(file: PipelineFile, sql: str) -> list[str]:
+    """Return the kinds in the order of measures; empty if the dialect does not know the SQL any more."""
+    try:
+        return [aggregate.kind for aggregate in parse(sql, file.stream, file.lookups).aggregates]
+    except InvalidReleaseError:
+        return []
 
 
 MAX_LISTED_VALUES = 50  # values that are listed
 
 
 def build_listing(
-    runner: Runner, kinds: MeasureKinds | None = None, thresholds: Thresholds | None = None
+    runner: Runner, kinds: KindFinder | None = None, thresholds: Thresholds | None = None
 ) -> dict[str, Any]:
     """Return the reply of GET /api/releases."""
-    known, found = kinds or MeasureKinds(runner.file), thresholds or Thresholds(runner.file)
+    known, found = kinds or partial(find_kinds, runner.file), thresholds or Thresholds(runner.file)
     content = {
         "stream": stream_as_json(runner.file.stream),
         "state": runner.state,
@@ -120,7 +112,7 @@ def _column_as_json(column: Column) -> dict[str, Any]:
 
 
 def releases_as_json(
-    runner: Runner, reader: PublishedReader, kinds: MeasureKinds, thresholds: Thresholds
+    runner: Runner, reader: PublishedReader, kinds: KindFinder, thresholds: Thresholds
 ) -> list[dict[str, Any]]:
     acts = reader.ledger_entries()
     counts = describe_contributions(runner.file.stream) or None
@@ -150,11 +142,11 @@ def releases_as_json(
     return found
 
 
-def _declaration_as_json(block: dict[str, Any], stream: Stream, kinds: MeasureKinds) -> dict[str, Any]:
+def _declaration_as_json(block: dict[str, Any], stream: Stream, kinds: KindFinder) -> dict[str, Any]:
     sql = block.get("sql", "")
     return {
         "sql": sql,
-        "kinds": kinds.find_kinds(sql) + ["alert"] * len(block.get("alerts", ())),
+        "kinds": kinds(sql) + ["alert"] * len(block.get("alerts", ())),
         "window": format_window(block.get("window", ""), stream.tick),
     }
 
@@ -192,7 +184,7 @@ class ReleaseRoutes:
     def __init__(
         self, runner: Runner, settings: ServerSettings, limits: Limits, worker: ReadWorker, tuning: Tuning | None = None
     ) -> None:
-        self.runner, self.settings, self.kinds = runner, settings, MeasureKinds(runner.file)
+        self.runner, self.settings, self.kinds = runner, settings, cache(partial(find_kinds, runner.file))
         self.thresholds = Thresholds(runner.file)
         self.limits, self.worker, self.tuning = limits, worker, tuning or runner.tuning
 

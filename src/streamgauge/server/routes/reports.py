@@ -73,7 +73,7 @@ from streamgauge.server.http.bodies import (
 )
 from streamgauge.server.http.errors import HttpError, build_retry_error, mark_not_accepted
 from streamgauge.server.http.limits import Limits
-from streamgauge.server.http.middleware import CLIENT_PATH, COLLECTION_PATH, REPORTS_PATH
+from streamgauge.server.http.middleware import CLIENT_PATH, COLLECTION_PATH, DEVICE_PATHS, REPORTS_PATH
 from streamgauge.server.routes.events import (
     MAX_INLINE_BYTES,
     check_reports,
@@ -262,15 +262,13 @@ class ReportRoutes:
         self.max_body_bytes = min(settings.max_body, each * self.max_records)
 
     def routes(self) -> list[Route]:
-        return [
+        found = [
             Route(REPORTS_PATH, self._wrap_endpoint(Role.CURATOR, self.post_reports), methods=["POST"]),
             Route(COLLECTION_PATH, self._wrap_endpoint(Role.READER, self.read_collection), methods=["GET"]),
-            *(
-                []
-                if self.stream.allow_reports_from is None
-                else [Route(CLIENT_PATH, partial(build_file_response, load_client()), name="client")]
-            ),
         ]
+        if self.stream.has_reports:
+            found.append(Route(CLIENT_PATH, partial(build_file_response, load_client()), name="client"))
+        return found
 
     def _wrap_endpoint(self, role: Role, endpoint: Endpoint) -> Endpoint:
         return endpoint if self.is_anonymous else require_role(role, endpoint)
@@ -369,9 +367,7 @@ class ReportRoutes:
 
 def list_public_paths(runner: Runner) -> frozenset[str]:
     """Return the paths that are open without a token, by the file."""
-    return frozenset(
-        {REPORTS_PATH, COLLECTION_PATH, CLIENT_PATH} if runner.file.stream.allow_reports_from == "anyone" else ()
-    )
+    return frozenset(DEVICE_PATHS if runner.file.stream.allow_reports_from == "anyone" else ())
 
 
 def load_client() -> PageFile:
