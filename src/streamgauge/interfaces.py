@@ -414,8 +414,8 @@ def open_engine(
 StepHook = Callable[[str], None]  # called with the name of each step of a commit; tests stop a run there
 
 
-def ignore_step(step: str) -> None:
-    """Do nothing between two steps."""
+def ignore(*arguments: object) -> None:
+    """Do nothing: the default of callbacks."""
 
 
 class StopRequestedError(Exception):

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from streamgauge import Pipeline
-from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge
 from streamgauge.audit.pipeline.compare import PipelineTrial, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.interfaces import ignore
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime import publisher as publishing
 from streamgauge.runtime.release_run import ReleaseRun
@@ -94,7 +94,7 @@ def test_tick_drawn_again_is_detected(trial_of: Any, monkeypatch: Any, broken: A
 
 
 def judged(trial: PipelineTrial, folder: Path) -> Any:
-    judge = PipelineAuditor(trial, compute_charge(trial.file, folder), 7_500, SURE, ignore_progress, InsecureNoise(43))
+    judge = PipelineAuditor(trial, compute_charge(trial.file, folder), 7_500, SURE, ignore, InsecureNoise(43))
     return judge.audit_interruptions(trial.list_pairs()[:1])
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from streamgauge import Pipeline
-from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline.audit import PipelineAuditor, compute_charge, find_distinct_pairs
 from streamgauge.audit.pipeline.compare import PipelineTrial, RunByRunSubject, TrialComparison
 from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.scan_files import ORDER, bound_users_sql
+from streamgauge.interfaces import ignore
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
 
@@ -70,9 +70,7 @@ def test_a_user_in_many_groups_is_bounded_as_one(
 def test_bounds_by_user_and_group_are_measured_above_the_claim(trial_of: Any, monkeypatch: Any, tmp_path: Path) -> None:
     def measured() -> Any:
         trial = trial_of(1, COUNTS, unit={**USER, "max_ticks": 1})
-        judge = PipelineAuditor(
-            trial, compute_charge(trial.file, tmp_path), 3000, 0.999, ignore_progress, InsecureNoise(61)
-        )
+        judge = PipelineAuditor(trial, compute_charge(trial.file, tmp_path), 3000, 0.999, ignore, InsecureNoise(61))
         (verdict,) = judge.audit_releases([named(trial, "all that is allowed of each g")])
         return verdict
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from streamgauge import Pipeline
-from streamgauge.audit.attack.measure import ignore_progress
 from streamgauge.audit.pipeline.audit import (
     FAST_RUNS,
     MIN_SLOW_RUNS,
@@ -32,6 +31,7 @@ from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
+from streamgauge.interfaces import ignore
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
 from streamgauge.sinks.formats import JsonLines
@@ -182,7 +182,7 @@ def audit_one_pair(file: PipelineFile, pair: str, noise: Any) -> Any:
     with create_private_folder() as folder:
         trial = PipelineTrial.from_file(file, 2, folder)
         pairs = [each for each in trial.list_pairs() if each.name == pair]
-        judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore_progress, noise)
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore, noise)
         (verdict,) = judge.audit_releases(pairs)
     return verdict
 

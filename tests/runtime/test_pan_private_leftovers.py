@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from streamgauge.interfaces import ignore_step
+from streamgauge.interfaces import ignore
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.commands import apply
@@ -115,7 +115,7 @@ def eventually(holds: Callable[[], Any]) -> None:
     raise AssertionError("it must come to pass, got nothing of it")
 
 
-def runner_of(folder: Path, step: Callable[[str], None] = ignore_step, **options: Any) -> Runner:
+def runner_of(folder: Path, step: Callable[[str], None] = ignore, **options: Any) -> Runner:
     made = private(folder, budget={"epsilon": 2})
     clock = Standing(time=(START + 14) * 1_000_000)
     chosen = Options(clock=clock, step=step, noise=SilentNoise(), **options)

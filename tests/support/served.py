@@ -19,6 +19,7 @@ from starlette.middleware import Middleware
 
 from streamgauge.config.pipeline_file import parse_pipeline
 from streamgauge.config.settings import PipelineFile, ServerSettings
+from streamgauge.interfaces import ignore
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.commands.queue import CommandQueue, CommandSchedule
 from streamgauge.runtime.options import Options
@@ -29,7 +30,7 @@ from streamgauge.server.publishing.feed import EventBuffer
 from streamgauge.server.publishing.reader import ReaderPool
 from streamgauge.server.routes.live import LiveRoutes
 from streamgauge.server.routes.releases import ReleaseRoutes
-from streamgauge.server.runner import Runner, ignore_failure
+from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.store.keys import create_key
 from streamgauge.store.reader import StoreReader
@@ -119,7 +120,7 @@ def running(
     tuning: Tuning = DEFAULT_TUNING,
     buffer: type[EventBuffer] = EventBuffer,
     kind: type[Runner] = Runner,
-    on_failure: Callable[[Exception], None] = ignore_failure,
+    on_failure: Callable[[Exception], None] = ignore,
     **settings: Any,
 ) -> Iterator[Runner]:
     """A runner between its start and its stop."""

@@ -16,13 +16,7 @@ from math import isfinite
 from time import perf_counter
 from typing import Any
 
-from streamgauge.audit.attack.measure import (
-    DEFAULT_CONFIDENCE,
-    DEFAULT_RUNS,
-    ProgressCallback,
-    ignore_progress,
-    measure,
-)
+from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, DEFAULT_RUNS, ProgressCallback, measure
 from streamgauge.audit.catalogue import CatalogueEntry
 from streamgauge.audit.exact.approx_dp import ApproxDpSubject
 from streamgauge.audit.subject import ComputableSubject, Subject
@@ -31,14 +25,12 @@ from streamgauge.audit.subjects.mechanisms import MAX_PROBE_TICKS, MechanismSubj
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
 from streamgauge.audit.verdict import Verdict
 from streamgauge.continual import LinearMechanism
+from streamgauge.interfaces import ignore
 from streamgauge.noise import Noise
 
 
 def audit(
-    subject: Subject,
-    runs: int = DEFAULT_RUNS,
-    confidence: float = DEFAULT_CONFIDENCE,
-    watch: ProgressCallback = ignore_progress,
+    subject: Subject, runs: int = DEFAULT_RUNS, confidence: float = DEFAULT_CONFIDENCE, watch: ProgressCallback = ignore
 ) -> Verdict:
     """Audit a subject: compute its loss if possible, and attack with so many runs of each neighbour.
 
@@ -58,7 +50,7 @@ def audit_mechanism(
     *,
     runs: int = DEFAULT_RUNS,
     confidence: float = DEFAULT_CONFIDENCE,
-    watch: ProgressCallback = ignore_progress,
+    watch: ProgressCallback = ignore,
     noise: Noise | None = None,
 ) -> Verdict:
     """Audit a counter over its first ticks; if it is pan-private, with its memory.
@@ -195,7 +187,7 @@ def audit_entries(
     runs: int,
     *,
     confidence: float = DEFAULT_CONFIDENCE,
-    watch: ReportProgressCallback = ignore_progress,
+    watch: ReportProgressCallback = ignore,
 ) -> AuditReport:
     """Audit all entries."""
     begun, listed = perf_counter(), list(entries)

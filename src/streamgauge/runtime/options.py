@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config.settings import Stream
-from streamgauge.interfaces import StepHook, ignore_step
+from streamgauge.interfaces import StepHook, ignore
 from streamgauge.noise import Noise
 from streamgauge.plan.measure import Pass
 
@@ -130,10 +130,6 @@ def percent(count: int, records: int) -> str:
     return "over 99 %" if whole == 100 and count < records else f"{whole} %"
 
 
-def ignore_progress(progress: object) -> None:
-    """Ignore progress, or a line of the log."""
-
-
 @dataclass
 class Options:
     """All settings of a run that are not in its file."""
@@ -150,10 +146,10 @@ class Options:
     memory: str = "600MB"
     stop: Flag = field(default_factory=Flag)  # set by Ctrl-C
     commands: "CommandQueue | None" = None  # commands that the run takes between two ticks
-    on_progress: Callable[[Progress], None] = ignore_progress
-    note: Callable[[str], None] = ignore_progress  # the curator's log
-    diagnose: Callable[[str], None] = ignore_progress  # private lines: to a terminal, or else to the curator's log
-    step: StepHook = ignore_step
+    on_progress: Callable[[Progress], None] = ignore
+    note: Callable[[str], None] = ignore  # the curator's log
+    diagnose: Callable[[str], None] = ignore  # private lines: to a terminal, or else to the curator's log
+    step: StepHook = ignore
     standard_input: int = 0  # the file descriptor
     end_releases: tuple[str, ...] = ()  # ad hoc releases that end at this start
     force_end_releases: tuple[str, ...] = ()  # those that end at once, since they cannot run on

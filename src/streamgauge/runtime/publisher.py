@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from streamgauge.config.settings import PipelineFile, SinkSettings
-from streamgauge.interfaces import Sink, StepHook, ignore_step
+from streamgauge.interfaces import Sink, StepHook, ignore
 from streamgauge.plan.planner import build_schema, outline_layout, outline_schema
 from streamgauge.releases.release import ReleaseSchema, TickRelease
 from streamgauge.releases.schema import base_name
@@ -83,7 +83,7 @@ class Publisher:
     store: Store
     rollback_guard: RollbackGuard
     sink_cursors: Sequence[SinkCursor]
-    step: StepHook = ignore_step
+    step: StepHook = ignore
     schemas: dict[str, ReleaseSchema] = field(default_factory=dict)
 
     def commit(

@@ -26,7 +26,7 @@ from threading import Thread
 from typing import Any
 
 from streamgauge.config.settings import PipelineFile
-from streamgauge.interfaces import StopRequestedError
+from streamgauge.interfaces import StopRequestedError, ignore
 from streamgauge.memory import clear_traceback
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.runtime.adhoc.releases import AdHocRelease, find_source_refusals
@@ -44,7 +44,7 @@ from streamgauge.runtime.commands.queue import (
 )
 from streamgauge.runtime.intrusion.intrude import IntrusionExport
 from streamgauge.runtime.ledger.log import LedgerLog
-from streamgauge.runtime.options import Options, Progress, ignore_progress
+from streamgauge.runtime.options import Options, Progress
 from streamgauge.runtime.pipeline import OpenRun, Pipeline
 from streamgauge.runtime.ticks import ReleaseSpans
 from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
@@ -62,10 +62,6 @@ class RunInterruptedError(RuntimeError):
     """The thread of a run was ended by something that is not an error, such as an interrupted engine."""
 
 
-def ignore_failure(failure: Exception) -> None:
-    """Ignore a failure."""
-
-
 class Runner:
     """A pipeline that runs for a server, from `start` to `stop`."""
 
@@ -74,8 +70,8 @@ class Runner:
         file: PipelineFile,
         options: Options | None = None,
         *,
-        on_progress: Callable[[Progress], None] = ignore_progress,
-        on_failure: Callable[[Exception], None] = ignore_failure,
+        on_progress: Callable[[Progress], None] = ignore,
+        on_failure: Callable[[Exception], None] = ignore,
         now: Callable[[], int] | None = None,
         demo: bool = False,
         tuning: Tuning = DEFAULT_TUNING,

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from streamgauge.clock import SystemClock
 from streamgauge.files import PRIVATE_FOLDER_MODE, rename
-from streamgauge.interfaces import StoreDriver, ignore_step
+from streamgauge.interfaces import StoreDriver, ignore
 from streamgauge.store.errors import KeyRefusedError, StoreError, StoreNotFoundError, translate_store_errors
 from streamgauge.store.keys import Key
 from streamgauge.store.reader import SQLITE
@@ -56,7 +56,7 @@ def backup(folder: Path, to: Path, driver: StoreDriver = SQLITE) -> Path:
 
 
 def rotate(
-    folder: Path, old: Key, new: Key, steps: Callable[[str], None] = ignore_step, driver: StoreDriver = SQLITE
+    folder: Path, old: Key, new: Key, steps: Callable[[str], None] = ignore, driver: StoreDriver = SQLITE
 ) -> None:
     """Seal a store under another key. After a crash it opens under one of the two, and can be rotated again.
 

@@ -29,7 +29,7 @@ from streamgauge.interfaces import (
     StepHook,
     StoreBacking,
     StoreDriver,
-    ignore_step,
+    ignore,
 )
 from streamgauge.memory import wipe
 from streamgauge.noise.entropy import read_system_key
@@ -144,7 +144,7 @@ class Store(StoreReader):
 
     @classmethod
     def open_writer(
-        cls, folder: Path, key: Key, *, create: bool, steps: StepHook = ignore_step, driver: StoreDriver = SQLITE
+        cls, folder: Path, key: Key, *, create: bool, steps: StepHook = ignore, driver: StoreDriver = SQLITE
     ) -> "Store":
         """Open and check a store; if there is none and `create` is true, create it."""
         with ExitStack() as undone:

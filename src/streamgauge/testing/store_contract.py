@@ -22,7 +22,7 @@ from streamgauge.interfaces import (
     StopRequestedError,
     StoreBacking,
     StoreDriver,
-    ignore_step,
+    ignore,
 )
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.store.encryption import parse_slot
@@ -48,7 +48,7 @@ class StoreUnderTest(NamedTuple):
     folder: Path
     key: Key
 
-    def open(self, *, create: bool = False, steps: StepHook = ignore_step) -> Store:
+    def open(self, *, create: bool = False, steps: StepHook = ignore) -> Store:
         return Store.open_writer(self.folder, self.key, create=create, steps=steps, driver=self.driver)
 
     def read(self) -> StoreReader:
@@ -132,7 +132,7 @@ def check_torn_transactions(tested: StoreUnderTest) -> None:
                 store.steps = interrupt
                 with suppress(StopRequestedError):
                     _commit_tick(store, 2)
-                store.steps = ignore_step
+                store.steps = ignore
                 _require(_read_public(reader) == before, f"a commit that raised at {step} must leave nothing")
             _check_consistent(store)
         _commit_tick(store, 2)

@@ -21,6 +21,7 @@ from streamgauge.audit.attack import attack as attacks
 from streamgauge.audit.attack.attack import CAUTIOUS_DOUBT, Attack, fit_scores
 from streamgauge.audit.subject import Pair, Score, Subject
 from streamgauge.audit.verdict import CurvePoint, Measurement
+from streamgauge.interfaces import ignore
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Approx, Loss
 
@@ -42,10 +43,6 @@ RESERVED_DOUBT_SHARE = 0.1  # of the doubt, for epsilon at DEFAULT_DELTA, and as
 Attacks = Sequence[Attack]
 ScoreFitter = Callable[[Floats, Floats], Iterable[tuple[str, Score]]]  # of training views of two neighbours
 ProgressCallback = Callable[[int, int], None]  # runs that are done, and all
-
-
-def ignore_progress(*_: object) -> None:
-    """Report no progress."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def measure(
     subject: Subject,
     runs: int = DEFAULT_RUNS,
     confidence: float = DEFAULT_CONFIDENCE,
-    watch: ProgressCallback = ignore_progress,
+    watch: ProgressCallback = ignore,
     fit: ScoreFitter = fit_scores,
 ) -> Measurement:
     """Attack a subject with so many runs of each neighbour, those of the scan included, by the scores of `fit`.

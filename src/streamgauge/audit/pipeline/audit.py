@@ -46,7 +46,7 @@ from typing import Any
 
 import numpy as np
 
-from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, MIN_RUNS, ignore_progress, measure
+from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, MIN_RUNS, measure
 from streamgauge.audit.exact.linear import LikelihoodRatio, LinearView, build_view, fix_streams
 from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
 from streamgauge.audit.pipeline.compare import (
@@ -65,6 +65,7 @@ from streamgauge.audit.subjects.local import LocalSubject
 from streamgauge.audit.verdict import Measurement, Verdict
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
+from streamgauge.interfaces import ignore
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
 from streamgauge.noise import Noise
 from streamgauge.noise.coerce import Floats
@@ -185,8 +186,8 @@ def audit_pipeline(
     check_interruptions: bool = True,
     attack_computed: bool = True,
     confidence: float = DEFAULT_CONFIDENCE,
-    watch: PipelineProgressCallback = ignore_progress,
-    on_computed: Callable[[Verdict], None] = ignore_progress,
+    watch: PipelineProgressCallback = ignore,
+    on_computed: Callable[[Verdict], None] = ignore,
     noise: Noise | None = None,
     create_folder: Callable[[], AbstractContextManager[Path]] = create_private_folder,
 ) -> list[Verdict]:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from streamgauge.audit.attack.confidence import MAX_EPSILON, bound_epsilon
-from streamgauge.audit.attack.measure import MIN_RUNS, ProgressCallback, ignore_progress
+from streamgauge.audit.attack.measure import MIN_RUNS, ProgressCallback
 from streamgauge.audit.attack.outputs import hash_code
 from streamgauge.audit.pipeline import neighbours
 from streamgauge.audit.pipeline.copies import Copies, LouderNoise, NoiseScaling, RepeatedReleases, SingleCopy, widen
@@ -37,6 +37,7 @@ from streamgauge.audit.pipeline.runs import ALL_INTERRUPTIONS, PrivateRuns, RunI
 from streamgauge.audit.subject import Pair
 from streamgauge.audit.verdict import format_amount
 from streamgauge.config.settings import PipelineFile
+from streamgauge.interfaces import ignore
 from streamgauge.noise import Noise, SecureNoise
 from streamgauge.noise.coerce import Floats
 from streamgauge.plan.planner import ReleasePlan, plan_release
@@ -179,12 +180,7 @@ class TrialComparison:
 
     @classmethod
     def from_trial(
-        cls,
-        trial: PipelineTrial,
-        pairs: Sequence[Pair],
-        *,
-        with_interruptions: bool,
-        watch: ProgressCallback = ignore_progress,
+        cls, trial: PipelineTrial, pairs: Sequence[Pair], *, with_interruptions: bool, watch: ProgressCallback = ignore
     ) -> "TrialComparison":
         runs, ended = trial.create_runs(SingleCopy(trial.file)), dict[InputRecords, RunOutcome]()
         sides = dict.fromkeys(side for pair in pairs for side in (pair.other, pair.one))
@@ -315,7 +311,7 @@ class RunBank:
     view: SinkView
     pairs: Sequence[Pair]
     noiseless_views: Floats = field(repr=False)  # (pairs, two sides, view): what is seen without noise
-    watch: ProgressCallback = field(default=ignore_progress, repr=False)  # gets the runs that are done, and all
+    watch: ProgressCallback = field(default=ignore, repr=False)  # gets the runs that are done, and all
     views_by_side: dict[SideKey, list[Floats]] = field(default_factory=dict, repr=False)
     read_positions: dict[tuple[str, SideKey], int] = field(default_factory=dict, repr=False)
 

@@ -33,6 +33,7 @@ from threading import Event as Flag
 from typing import Any
 
 from streamgauge.clock import MICROSECONDS_PER_SECOND, SystemClock
+from streamgauge.interfaces import ignore
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.runtime.adhoc.releases import AdHocRelease
 
@@ -150,10 +151,6 @@ class CommandSchedule:
 def _sort_key(command: Command) -> bool:
     """Return the key that puts intrusions after new releases."""
     return isinstance(command, AnnounceIntrusion)
-
-
-def ignore(*arguments: object) -> None:
-    """Do nothing."""
 
 
 @dataclass

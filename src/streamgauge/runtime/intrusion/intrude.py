@@ -32,7 +32,7 @@ import numpy as np
 
 from streamgauge.clock import Clock, SystemClock
 from streamgauge.config.settings import PipelineFile, Stream
-from streamgauge.interfaces import StepHook, ignore_step
+from streamgauge.interfaces import StepHook, ignore
 from streamgauge.noise import Noise
 from streamgauge.panprivate import LimitExceededError
 from streamgauge.panprivate.validation import build_intrusions_error
@@ -167,12 +167,7 @@ class IntrusionProgress:
 
 
 def intrude(
-    file: PipelineFile,
-    to: Path,
-    *,
-    noise: Noise | None = None,
-    clock: Clock | None = None,
-    step: StepHook = ignore_step,
+    file: PipelineFile, to: Path, *, noise: Noise | None = None, clock: Clock | None = None, step: StepHook = ignore
 ) -> IntrusionExport:
     """Make an announced intrusion into a stopped pipeline, and export the state to a new folder."""
     check_intrusion(file, to)
@@ -267,7 +262,7 @@ class Intrusion:
     runs: Sequence[ReleaseRun]
     other_state: Mapping[str, bytes]  # state outside of the runs
     time: int  # of the ledger entry
-    step: StepHook = ignore_step
+    step: StepHook = ignore
     also: Mapping[str, bytes | None] = field(default_factory=dict)  # other changes of the stored state
 
     @property

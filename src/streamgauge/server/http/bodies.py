@@ -39,6 +39,7 @@ import numpy.typing as npt
 from starlette.requests import Request
 
 from streamgauge.config.settings import Stream
+from streamgauge.interfaces import ignore
 from streamgauge.optional import require_package
 from streamgauge.server.http.arrow_sizes import check_sizes
 from streamgauge.server.http.errors import HttpError
@@ -47,10 +48,6 @@ from streamgauge.server.http.limits import BODY_SECONDS, build_too_large_error
 MAX_JSON_BODY_BYTES = 2**16  # of a JSON command
 JSON_TYPE = "application/json"
 GZIP_WINDOW_BITS = 16 + zlib.MAX_WBITS
-
-
-def ignore_size(size: int) -> None:
-    """Ignore the size of a chunk."""
 
 
 def parse_media_type(request: Request) -> str:
@@ -66,7 +63,7 @@ def build_malformed_error(rule: str) -> HttpError:
 
 
 async def read_body(
-    request: Request, most: int, *, seconds: float = BODY_SECONDS, count_bytes: Callable[[int], None] = ignore_size
+    request: Request, most: int, *, seconds: float = BODY_SECONDS, count_bytes: Callable[[int], None] = ignore
 ) -> bytes:
     """Return the body as it was sent."""
     length = request.headers.get("content-length", "")

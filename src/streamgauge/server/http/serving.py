@@ -32,6 +32,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 
+from streamgauge.interfaces import ignore
 from streamgauge.server.http.connections import (
     MAX_ACCEPTS,
     MAX_REQUEST_CONNECTIONS,
@@ -120,10 +121,6 @@ def build_url(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def do_nothing() -> None:
-    """Do nothing."""
-
-
 def serve_app(
     app: Starlette,
     listener: socket.socket,
@@ -131,7 +128,7 @@ def serve_app(
     *,
     on_stop: Callable[[], None],
     log: Log,
-    on_poll: Callable[[], None] = do_nothing,
+    on_poll: Callable[[], None] = ignore,
     proxies: Sequence[str] = (),
     max_connections: int = MAX_REQUEST_CONNECTIONS,
     limiter: ConnectionLimiter | None = None,

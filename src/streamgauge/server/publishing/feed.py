@@ -26,6 +26,7 @@ from urllib.parse import quote
 
 from streamgauge.clock import MICROSECONDS_PER_SECOND
 from streamgauge.config.settings import PipelineFile
+from streamgauge.interfaces import ignore
 from streamgauge.releases.release import TickRelease, format_utc_time
 from streamgauge.releases.schema import to_json
 from streamgauge.runtime.commands.queue import CommandSchedule
@@ -59,10 +60,6 @@ class ReleaseEvent:
     data: bytes
 
 
-def do_nothing() -> None:
-    """Do nothing."""
-
-
 class EventBuffer:
     """Published rows and their encoded events. One thread advances it; any thread and event loop may read."""
 
@@ -74,7 +71,7 @@ class EventBuffer:
         self._events: list[ReleaseEvent] = []
         self._waiters: dict[asyncio.AbstractEventLoop, asyncio.Future[None]] = {}
         self._publish_lock, self._encode_lock, self._lock = Lock(), Lock(), Lock()
-        self.refresh: Callable[[], None] = do_nothing
+        self.refresh: Callable[[], None] = ignore
 
     @contextmanager
     def open_reader(self) -> Iterator[PublishedReader]:
