@@ -122,8 +122,11 @@ class StreamingSource(Protocol):
 
     A run reads blocks, adds them up, commits the sums together with `position`, and then calls `commit`. After a
     crash another process calls `resume` with the position of the last commit. A replayable source then returns again
-    every record that it returned after that position, and no record from before it. The position is committed when a
-    tick closes. So a log must retain its records for a tick, the allowed lateness and the longest downtime.
+    every record that it returned after that position, and no record from before it. A run that waits for commands
+    calls `pause`, and later `resume` with the current position.
+
+    The position is committed when a tick closes. So a log must retain its records for a tick, the allowed lateness
+    and the longest downtime.
 
     A record is one line. A message with a line feed inside would be two records: drop it by a rule.
     """

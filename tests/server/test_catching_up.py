@@ -53,7 +53,7 @@ def test_waiting_command_gets_503_when_run_falls_behind(runner: Runner) -> None:
 
     async def put_off() -> Any:
         requested = asyncio.create_task(analyst.send("POST", "/api/releases", json=ASKED))
-        while not runner.pending_commands:
+        while not runner.command_queue.pending_count:
             await asyncio.sleep(0.001)
         runner.report_progress(far)
         assert runner.is_catching_up  # until the run itself reports how far it is
@@ -75,7 +75,7 @@ def test_waiting_command_gets_503_when_server_stops(runner: Runner) -> None:
 
     async def stopped() -> Any:
         requested = asyncio.create_task(analyst.send("POST", "/api/releases", json=ASKED))
-        while not runner.pending_commands:
+        while not runner.command_queue.pending_count:
             await asyncio.sleep(0.001)
         runner.disconnect_readers()
         return await asyncio.wait_for(requested, 20)

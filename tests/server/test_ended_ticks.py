@@ -68,7 +68,7 @@ def slowed(runner: Runner, clock: Stepped, gate: Gate, second: float) -> None:
     gate.reached.wait()
     asking = Thread(target=lambda: runner.submit_end("more").result())
     asking.start()
-    eventually(lambda: runner.pending_commands)
+    eventually(lambda: runner.command_queue.pending_count)
     clock.to(second)
     gate.open.set()
     asking.join()
@@ -79,7 +79,7 @@ def paced(runner: PausedRunner, clock: Counted, second: float) -> None:
     with runner.pause_commands():
         asking = Thread(target=lambda: runner.submit_end("more").result())
         asking.start()
-        eventually(lambda: runner.pending_commands)
+        eventually(lambda: runner.command_queue.pending_count)
         clock.to(second)
         rounds = clock.rounds
         eventually(lambda: clock.rounds > rounds + 2)  # a whole one among them

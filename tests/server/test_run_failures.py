@@ -65,7 +65,7 @@ def submit_to_dying(
     close_store = Store.close
 
     def watch_close(store: Store) -> None:
-        states.append((runner.state, runner.pending_commands))
+        states.append((runner.state, runner.command_queue.pending_count))
         close_store(store)
 
     monkeypatch.setattr(Store, "close", watch_close)

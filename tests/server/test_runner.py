@@ -371,7 +371,7 @@ def test_refused_command_of_a_batch_does_not_fail_the_others(tmp_path: Path) -> 
         with runner.pause_commands():
             for number, thread in enumerate(threads, 1):
                 thread.start()
-                eventually(lambda number=number: runner.pending_commands == number)  # type: ignore[misc]
+                eventually(lambda number=number: runner.command_queue.pending_count == number)  # type: ignore[misc]
         for thread in threads:
             thread.join()
         assert sorted(found) == ["A", "b"]

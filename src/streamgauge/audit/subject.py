@@ -30,7 +30,7 @@ from streamgauge.continual.run import build_noise
 from streamgauge.noise import Entropy, Ints, Keystream, Noise
 from streamgauge.noise.bernoulli import bernoulli, uniform_int
 from streamgauge.noise.coerce import Floats
-from streamgauge.noise.entropy import Bytes
+from streamgauge.noise.entropy import Bytes, draw_bytes
 from streamgauge.noise.sampler_table import GaussianLaw, LaplaceLaw
 from streamgauge.noise.source import sample
 from streamgauge.privacy import Loss
@@ -152,9 +152,7 @@ class ExperimentNoise:
 
     def words(self, size: int) -> Ints:
         """Draw whole numbers below 2^53, all equally likely."""
-        raw = np.empty(8 * size, np.uint8)
-        self.entropy.fill(raw)
-        return (raw.view(np.uint64) >> np.uint64(11)).astype(np.int64)
+        return (draw_bytes(self.entropy, 8 * size).view(np.uint64) >> np.uint64(11)).astype(np.int64)
 
     def uniforms(self, size: int) -> Floats:
         """Draw floats in [0, 1), as textbooks do: multiples of 2^-53."""

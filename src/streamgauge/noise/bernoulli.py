@@ -33,7 +33,7 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.memory import WipedArrays
-from streamgauge.noise.entropy import Bytes, Entropy, draw_bits
+from streamgauge.noise.entropy import Bytes, Entropy, draw_bits, draw_bytes
 from streamgauge.noise.sampler_table import Enclosure, Ints, enclose_exp_minus
 
 STEP_BITS = 64
@@ -62,9 +62,7 @@ def bernoulli_exp(entropy: Entropy, exponent: Fraction, size: int) -> npt.NDArra
     if exponent < 0:
         raise ValueError(f"exponent must be at least 0, got {exponent}")
     low, high = enclose_exp_minus(exponent, STEP_BITS)
-    raw = np.empty(8 * size, np.uint8)
-    entropy.fill(raw)
-    first = raw.view(np.uint64)
+    first = draw_bytes(entropy, 8 * size).view(np.uint64)
     result = first < np.uint64(min(low, 2**STEP_BITS - 1))
     for lane in np.flatnonzero((first >= min(low, 2**STEP_BITS - 1)) & (first <= min(high, 2**STEP_BITS - 1))):
         result[lane] = draw_below(lambda bits: enclose_exp_minus(exponent, bits), entropy, int(first[lane]), STEP_BITS)

@@ -204,6 +204,13 @@ def _check_cipher(context: CipherContext) -> CipherContext:
     return context
 
 
+def draw_bytes(entropy: Entropy, size: int) -> Bytes:
+    """Return uniform bytes in a new array."""
+    out = np.empty(size, np.uint8)
+    entropy.fill(out)
+    return out
+
+
 def draw_bits(entropy: Entropy, bits: int) -> int:
     """Return a uniform integer of `bits` bits, a multiple of 8."""
     with WipedArrays() as secret:

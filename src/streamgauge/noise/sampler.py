@@ -29,7 +29,7 @@ import numpy.typing as npt
 
 from streamgauge.memory import WipedArrays
 from streamgauge.noise.bernoulli import STEP_BITS, draw_below
-from streamgauge.noise.entropy import Bytes, Entropy, draw_bits
+from streamgauge.noise.entropy import Entropy, draw_bits, draw_bytes
 from streamgauge.noise.sampler_table import (
     FIXED_POINT_ONE,
     POSITION_BITS,
@@ -143,12 +143,6 @@ def draw_low_bits(table: SamplerTable, entropy: Entropy, size: int) -> npt.NDArr
     raw = draw_bytes(entropy, width * size).view(f"u{width}")
     raw &= raw.dtype.type((1 << table.partition.shift) - 1)
     return raw
-
-
-def draw_bytes(entropy: Entropy, size: int) -> Bytes:
-    out = np.empty(size, np.uint8)
-    entropy.fill(out)
-    return out
 
 
 def draw_chunk(table: SamplerTable, entropy: Entropy, out: Ints) -> Ints:

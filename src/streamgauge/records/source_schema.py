@@ -55,7 +55,7 @@ def find_refusal(stream: Stream, schema: SourceSchema) -> str | None:
     lacking = [
         f"{name}{role}{_build_hint(name, stream, schema)}"
         for name, role in list_declared_columns(stream).items()
-        if _is_missing(schema, name)
+        if VALUE_TYPES.fullmatch(schema.kinds.get(name, "")) is None
     ]
     if not lacking:
         return None
@@ -67,10 +67,6 @@ def list_declared_columns(stream: Stream) -> dict[str, str]:
     """Return all columns that a source must have, and the role of each."""
     roles = {stream.time: " (time)", **({stream.user: " (user)"} if stream.user else {})}
     return dict.fromkeys(stream.columns, "") | roles
-
-
-def _is_missing(schema: SourceSchema, name: str) -> bool:
-    return VALUE_TYPES.fullmatch(schema.kinds.get(name, "")) is None
 
 
 def _build_hint(name: str, stream: Stream, schema: SourceSchema) -> str:

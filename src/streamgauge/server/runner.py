@@ -132,11 +132,6 @@ class Runner:
         """True if the thread of the run is alive: it holds lock and store."""
         return self._thread.is_alive()
 
-    @property
-    def pending_commands(self) -> int:
-        """Number of commands that wait."""
-        return self.command_queue.pending_count
-
     def start(self) -> None:
         """Start the run; return when it is open, or raise what `run` would raise."""
         self.publisher.start()
@@ -222,12 +217,10 @@ class Runner:
             yield
         except StopRequestedError:
             pass
-        except Exception as failure:
-            clear_traceback(failure, keep_lines=not self.file.stream.pan_private)
-            self._fail(failure)
         except BaseException as ending:  # nothing above this thread handles it
             clear_traceback(ending, keep_lines=not self.file.stream.pan_private)
-            self._fail(RunInterruptedError(f"run must continue until it is stopped, got {type(ending).__name__}"))
+            interrupted = RunInterruptedError(f"run must continue until it is stopped, got {type(ending).__name__}")
+            self._fail(ending if isinstance(ending, Exception) else interrupted)
         finally:
             self.command_queue.close()
             if not self._opened.done():

@@ -112,6 +112,9 @@ def _check_positions(make: Callable[[], StreamingSource], source: StreamingSourc
     _expect(source.position() == position, "reading nothing must not move the position")
     _expect(len(position) <= 2**20, "a position must be small, got more than a megabyte")
     _expect(b"secret" not in position, "a position must have nothing of a record in it, got a text")
+    source.pause()
+    source.resume(_pad(position))
+    _expect(_read_all(source) == [], "a source that was paused must continue at its position, got records again")
     for _ in range(2):
         other = make()
         other.resume(_pad(position))

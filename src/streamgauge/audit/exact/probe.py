@@ -22,6 +22,7 @@ import numpy as np
 from streamgauge.audit.exact.linear import VIEW_TOLERANCE, LinearView, NoiseTerm, NonlinearStream
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution, Entropy, Ints, Noise
 from streamgauge.noise.coerce import Floats
+from streamgauge.noise.entropy import draw_bytes
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureKeystream, SilentNoise
 
 NOISE_FACTORS = (1, 6)  # how many times as wide as they should be draws are, in turns
@@ -66,9 +67,7 @@ class LoudNoise(RequestNoise):
 
 def draw_evenly(entropy: Entropy, size: int, below: int) -> Ints:
     """Draw whole numbers from 0, evenly but for 2^-50."""
-    drawn = np.empty(8 * size, np.uint8)
-    entropy.fill(drawn)
-    return (drawn.view(np.uint64) % np.uint64(below)).astype(np.int64)
+    return (draw_bytes(entropy, 8 * size).view(np.uint64) % np.uint64(below)).astype(np.int64)
 
 
 @lru_cache

@@ -17,6 +17,7 @@ from rich.text import Text
 
 from streamgauge.cli.console import add_row, build_cell, build_table
 from streamgauge.cli.views.releases import build_sparkline, build_trend
+from streamgauge.noise.entropy import draw_bytes
 from streamgauge.releases.release import Releases
 from streamgauge.releases.tables import format_rounded
 from streamgauge.runtime.pipeline import Pipeline
@@ -124,9 +125,8 @@ def draw_temperatures(chance_of_flu: ClinicArray, label: str = "") -> ClinicArra
 
 def draw_uniform(label: str, size: int) -> ClinicArray:
     """Return numbers in [0, 1), the same in every demo."""
-    words = np.empty(8 * size, np.uint8)
-    InsecureKeystream(f"streamgauge demo: {label}").fill(words)
-    return np.asarray((words.view(np.uint64) >> np.uint64(11)) * 2.0**-53, np.float64)
+    words = draw_bytes(InsecureKeystream(f"streamgauge demo: {label}"), 8 * size).view(np.uint64)
+    return np.asarray((words >> np.uint64(11)) * 2.0**-53, np.float64)
 
 
 CLINIC_TICKS = 4 * DAYS

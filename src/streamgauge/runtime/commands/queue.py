@@ -148,11 +148,6 @@ class CommandSchedule:
         return next_multiple(self.start, self.interval, moment)
 
 
-def _sort_key(command: Command) -> bool:
-    """Return the key that puts intrusions after new releases."""
-    return isinstance(command, AnnounceIntrusion)
-
-
 @dataclass
 class CommandQueue:
     """Commands that wait for a run. Any thread submits; the thread of the run takes them.
@@ -195,7 +190,8 @@ class CommandQueue:
         with self._condition:
             due = [each for each in self._pending if self._find_start(each) <= self.now()]
             found: list[Command] = [each for each in due if isinstance(each, EndRelease)]
-            others, size = sorted((each for each in due if not isinstance(each, EndRelease)), key=_sort_key), 0
+            others = [each for kind in (AddRelease, AnnounceIntrusion) for each in due if isinstance(each, kind)]
+            size = 0
             for count, each in enumerate(others):
                 size += each.size if isinstance(each, AddRelease) else 0
                 if count == self.max_batch or (count and size > MAX_BATCH_VALUES):

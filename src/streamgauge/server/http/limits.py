@@ -2,7 +2,7 @@
 
     rate of requests           by client: a token, or an address without one
     rate of plans              the same: each uses the processor of the run
-    rate of commands           the same: each interrupts the run, and the ledger stores each forever
+    rate of commands           the same: the run applies each between two rounds, and the ledger stores each forever
     live connections           by client, and in total
     downloads                  the same
     length of a body           and its duration

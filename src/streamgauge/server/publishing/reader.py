@@ -2,7 +2,7 @@
 
 **Privacy.** A commit is private until it is published (see `clock`). So every query here covers the commits up
 to `last_commit` only: their number, the last tick, its chain. Tests check this law for every method of
-`StoreReader`. Ledger entries wait like ticks: to charge or end a release, the run stops at a commit, whose time
+`StoreReader`. Ledger entries wait like ticks: a release is charged or ended after a round, whose duration
 depends on data.
 
 Ledger entries never change, so all readers of a store share one copy. Derived values are cached by the number

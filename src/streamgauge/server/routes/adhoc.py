@@ -19,7 +19,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from fractions import Fraction
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
@@ -193,10 +192,8 @@ class AdHocRoutes:
         except CatchingUpError as behind:
             reply_time = None
             raise build_catching_up_error(str(behind)) from None
-        except RunStoppingError:
-            reply_time = None
-            raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
-        except NotRunningError:
+        except NotRunningError as failure:
+            reply_time = None if isinstance(failure, RunStoppingError) else reply_time
             raise build_retry_error("not_running", NO_RUN_MESSAGE, seconds=10) from None
         finally:
             now = self.now()
@@ -220,7 +217,3 @@ def plan_as_json(planned: AdHocPlan) -> dict[str, Any]:
 
 def optional_loss_as_json(loss: Loss | Remainder | None) -> dict[str, str] | None:
     return None if loss is None else loss_as_json(loss)
-
-
-def share_text(share: Fraction | None) -> str | None:
-    return None if share is None else str(share)

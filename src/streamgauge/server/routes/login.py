@@ -18,7 +18,7 @@ from streamgauge.server.http.auth import (
 from streamgauge.server.http.bodies import read_json_object
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.tokens import Tokens
-from streamgauge.server.routes.adhoc import AdHocRoutes, optional_loss_as_json, share_text
+from streamgauge.server.routes.adhoc import AdHocRoutes, optional_loss_as_json
 
 
 class LoginRoutes:
@@ -63,7 +63,8 @@ class LoginRoutes:
 
     async def _person_as_json(self, person: Person) -> dict[str, object]:
         left = optional_loss_as_json(await self.adhoc.compute_remaining(person))
-        return {"role": person.role.word, "name": person.name, "share": share_text(person.share), "remaining": left}
+        share = None if person.share is None else str(person.share)
+        return {"role": person.role.word, "name": person.name, "share": share, "remaining": left}
 
     def _is_secure(self, request: Request) -> bool:
         return self.is_https or request.url.scheme == "https"

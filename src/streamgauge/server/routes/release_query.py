@@ -24,7 +24,6 @@ from urllib.parse import quote, urlencode
 
 from starlette.datastructures import QueryParams
 from starlette.requests import Request
-from starlette.responses import Response
 
 from streamgauge import __version__
 from streamgauge.config.settings import ServerSettings
@@ -190,7 +189,3 @@ def build_cache_control(settings: ServerSettings, *, closed: bool) -> str:
     """Return the cache header. Shared caches may store only replies to anonymous readers."""
     who = "public" if settings.anonymous else "private"
     return f"{who}, max-age={YEAR_SECONDS}, immutable" if closed else f"{who}, no-cache"
-
-
-def build_not_modified(headers: dict[str, str]) -> Response:
-    return Response(status_code=304, headers=headers)

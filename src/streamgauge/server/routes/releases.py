@@ -44,7 +44,6 @@ from streamgauge.server.routes.release_pages import MEDIA_TYPES, choose_format, 
 from streamgauge.server.routes.release_query import (
     ReleaseQuery,
     build_cache_control,
-    build_not_modified,
     build_release_path,
     compute_etag,
     is_cached,
@@ -223,7 +222,7 @@ class ReleaseRoutes:
         body = to_json(build_listing(self.runner, self.kinds, self.thresholds))
         headers = self._build_headers(compute_etag("releases", body), closed=False)
         if is_cached(request, headers["ETag"]):
-            return build_not_modified(headers)
+            return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type=MEDIA_TYPES["json"])
 
     def _build_release(self, request: Request, form: str) -> Response:
@@ -247,7 +246,7 @@ class ReleaseRoutes:
         etag = compute_etag(shape.release, (first, last), chain, form, *_list_etag_parts(query))
         headers = self._build_headers(etag, closed=closed)
         if is_cached(request, etag):
-            return build_not_modified(headers)
+            return Response(status_code=304, headers=headers)
         if form != "json":
             totals = count_rows(reader, shape, query, first, last)
             written = build_format(form, layout, shape, query.measures, totals.counts)

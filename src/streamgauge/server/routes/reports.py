@@ -99,10 +99,6 @@ class ParsedReports:
     dropped: int
     columns: Sequence[frozenset[str]] = field(repr=False)  # that each of them has
 
-    @property
-    def count(self) -> int:
-        return len(self.records)
-
     def filter_columns(self, is_accepted: Callable[[frozenset[str]], bool]) -> Self:
         """Return the records whose columns are accepted."""
         kinds = set(self.columns)
@@ -356,13 +352,13 @@ class ReportRoutes:
 
         A repeated message of an anonymous device gets a time before the start, so it counts for nothing.
         """
-        if not sent.count:
+        if not sent.records:
             return ReportBatch(content, 0, Counter({MALFORMED_RULE: sent.dropped}), b"")
         arrival = check_reports(self.runner, sent.columns)
         accepted = sent.filter_columns(arrival.has_release)
-        dropped = Counter({MALFORMED_RULE: sent.dropped, NO_RELEASE_RULE: sent.count - accepted.count})
+        dropped = Counter({MALFORMED_RULE: sent.dropped, NO_RELEASE_RULE: len(sent.records) - len(accepted.records)})
         instead = accepted.to_lines(self.stream.start - 1) if self.is_anonymous else None
-        return ReportBatch(content, accepted.count, dropped, accepted.to_lines(arrival.moment), instead)
+        return ReportBatch(content, len(accepted.records), dropped, accepted.to_lines(arrival.moment), instead)
 
 
 def list_public_paths(runner: Runner) -> frozenset[str]:
