@@ -47,7 +47,7 @@ def test_new_connection_evicts_longest_waiting_of_its_address() -> None:
     lines = entered(limiter, "10.0.0.7", 5)
     assert [line.sent_away for line in lines] == [True, True, False, False, False]
     assert not other[0].sent_away
-    assert limiter.open_count == 4
+    assert len(limiter.open) == 4
 
 
 def test_full_limiter_evicts_longest_waiting_of_all_addresses() -> None:
@@ -72,7 +72,7 @@ def test_closed_connection_frees_its_place_and_is_forgotten() -> None:
     for line in entered(limiter, "10.0.0.7", 2):
         limiter.remove(line)
         limiter.remove(line)
-    assert limiter.open_count == 0
+    assert len(limiter.open) == 0
     assert limiter.is_empty
     assert len(entered(limiter, "10.0.0.7", 2)) == 2
 
@@ -158,7 +158,7 @@ def most_open(limiter: ConnectionLimiter, begun: bytes = b"") -> int:
         line = stack.enter_context(socket.create_connection(where, timeout=20))
         line.sendall(GET)
         answer = b"".join(iter(lambda: line.recv(2**16), b""))
-        found = limiter.open_count
+        found = len(limiter.open)
         stack.close()
         stop.set()
         thread.join()

@@ -431,7 +431,7 @@ def test_read_worker_alternates_between_clients() -> None:
         worker = ReadWorker()
         names = ["many"] * 6 + ["one", "two"]
         await asyncio.gather(*(worker.run(name, lambda name=name: order.append(name)) for name in names))
-        assert worker.queue_count == 0
+        assert not worker.queues
 
     asyncio.run(run())
     assert order == ["many", "one", "two", *["many"] * 5]
@@ -445,7 +445,7 @@ def test_read_worker_alternates_between_pages_and_downloads() -> None:
         lanes: list[tuple[read_worker.Lane, str]] = [("downloads", str(n)) for n in range(5)]
         lanes += [("pages", str(n)) for n in range(3)]  # of the same clients
         await asyncio.gather(*(worker.run(name, lambda lane=lane: order.append(lane), lane) for lane, name in lanes))
-        assert worker.queue_count == 0
+        assert not worker.queues
 
     asyncio.run(run())
     assert order == ["downloads", *["pages", "downloads"] * 3, "downloads"]

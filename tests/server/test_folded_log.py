@@ -61,7 +61,7 @@ def test_number_of_kinds_is_bounded() -> None:
     for number in range(5000):
         folded.write("server: " + "x" * number)
     assert lines[:3] == ["server: task 0", "server: task 9 (10 times today)", "server: task 99 (100 times today)"]
-    assert folded.kind_count == MAX_KINDS + 1
+    assert len(folded.counts) == MAX_KINDS + 1
     assert lines[-4:] == [OTHER_KIND, *(f"{OTHER_KIND} ({10**power} times today)" for power in range(1, 4))]
 
 

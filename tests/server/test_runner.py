@@ -119,7 +119,7 @@ def test_old_commits_are_published_at_once(tmp_path: Path) -> None:
         close(runner, clock, 1)
     (file.folder / "publish.cursor").unlink()
     late = Stepped(time=clock.time + 10**15)  # decades later: by then the file's own time has passed
-    publisher = PublishThread(file, runner.event_buffer, late.now)
+    publisher = PublishThread(file, runner.command_queue.schedule, runner.event_buffer, late.now)
     publisher.start()
     publisher.stop()
     assert shown(runner) == [1]

@@ -54,14 +54,6 @@ class RunReport:
         return "\n".join(f"{name}: {plural(ticks, 'tick')} published" for name, ticks in self.ticks.items())
 
 
-@dataclass(frozen=True)
-class OpenRun:
-    """A run that is ready for its next tick."""
-
-    session: "RunSession"
-    ticks: Iterator[list[TickRelease]]  # the releases of each commit, after they are published
-
-
 def open_live_source(file: PipelineFile, options: "Options") -> StreamingSource:
     """Open a source that a run reads in order.
 
@@ -133,8 +125,8 @@ class Pipeline:
     @contextmanager
     def open_run(
         self, options: "Options | None" = None, *, source: StreamingSource | None = None, **settings: Any
-    ) -> Iterator[OpenRun]:
-        """Open the pipeline, and close it on every exit. Whoever iterates over `ticks` runs it.
+    ) -> "Iterator[RunSession]":
+        """Open the pipeline, and close it on every exit. An iteration over its `ticks` runs it.
 
         Args:
             source: a streaming source that the caller closes, instead of that of the file.
@@ -154,7 +146,7 @@ class Pipeline:
                 stack.callback(chosen.commands.close)  # commands that no run takes are rejected
             yield self._open(chosen, source, stack)
 
-    def _open(self, options: "Options", source: StreamingSource | None, stack: ExitStack) -> OpenRun:
+    def _open(self, options: "Options", source: StreamingSource | None, stack: ExitStack) -> "RunSession":
         from streamgauge.runtime.file_run import run_files, run_input, wait_for_header
         from streamgauge.runtime.live.run import run_live
         from streamgauge.runtime.session import start_session
@@ -176,7 +168,8 @@ class Pipeline:
             session = stack.enter_context(start_session(self.file, options, None, schemas))
             ticks = (run_live if live else run_input)(session, source)
         stack.callback(ticks.close)
-        return OpenRun(session, ticks)
+        session.ticks = ticks
+        return session
 
     def __iter__(self) -> Iterator[TickRelease]:
         for released in self.ticks():

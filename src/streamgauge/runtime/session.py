@@ -7,7 +7,7 @@ committed, so a charged release can run.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import PipelineFile
@@ -15,6 +15,7 @@ from streamgauge.config.stream import ARRIVAL_COLUMN, describe_contributions
 from streamgauge.noise.entropy import read_system_key
 from streamgauge.plan.planner import plan_release
 from streamgauge.records.source_schema import SourceSchema, find_refusal, find_refusals
+from streamgauge.releases.release import TickRelease
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.adhoc.releases import (
     DrainingReleases,
@@ -55,6 +56,7 @@ class RunSession:
     ledger_log: LedgerLog
     state: dict[str, bytes]  # at the start of the run
     runs: list[ReleaseRun]
+    ticks: Iterator[list[TickRelease]] = field(default_factory=lambda: iter(()))  # by commit, after publication
 
     @property
     def secret(self) -> bytes:

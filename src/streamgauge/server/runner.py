@@ -45,7 +45,8 @@ from streamgauge.runtime.commands.queue import (
 from streamgauge.runtime.intrusion.intrude import IntrusionExport
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.options import Options, Progress
-from streamgauge.runtime.pipeline import OpenRun, Pipeline
+from streamgauge.runtime.pipeline import Pipeline
+from streamgauge.runtime.session import RunSession
 from streamgauge.runtime.ticks import ReleaseSpans
 from streamgauge.server.publishing.feed import EventBuffer, PublishThread, RunStatus
 from streamgauge.server.publishing.reader import FinishedReleases, ReaderPool, build_ledger_cache
@@ -87,13 +88,14 @@ class Runner:
         self.dropped = Counter[str]()  # exact: records dropped by routes, before the run read them
         self.delayed_entries: dict[int, int] = {}  # by index: publish times later than the time of an entry
         self._entry_count = 0  # ledger entries that are scheduled for publication
-        self._on_progress, self._on_failure = on_progress, on_failure
-        self._run: OpenRun | None = None
+        self._on_progress = on_progress
+        self._session: RunSession | None = None
         self._opened: Future[None] = Future()
         self._stop = Flag()
-        self.publisher = PublishThread(file, self.event_buffer, self.now)
+        schedule = CommandSchedule(file.stream.start, file.server.publish_delay, tuning.align_commands)
+        self.publisher = PublishThread(file, schedule, self.event_buffer, self.now)
         self.command_queue = CommandQueue(
-            CommandSchedule(file.stream.start, file.server.publish_delay, tuning.align_commands),
+            schedule,
             self.now,
             on_commit=self._schedule_commands,
             on_idle=self._pause,
@@ -119,12 +121,12 @@ class Runner:
     @property
     def spans(self) -> ReleaseSpans:
         """Tick ranges of the releases."""
-        return ReleaseSpans() if self._run is None else self._run.session.spans
+        return ReleaseSpans() if self._session is None else self._session.spans
 
     @property
     def shares(self) -> dict[str, str]:
         """Shares of the records that have each item; empty if they are not counted."""
-        counted = None if self._run is None else self._run.session.shares
+        counted = None if self._session is None else self._session.shares
         return {} if counted is None else counted.shares()
 
     @property
@@ -207,8 +209,8 @@ class Runner:
     def _run_thread(self) -> None:
         """Run the pipeline in its thread."""
         pipeline, options = Pipeline(self.file), self._build_options()
-        with self._fail_on_error(), pipeline.open_run(options, source=self.inbox) as run, self._fail_on_error():
-            self._run_pipeline(run)
+        with self._fail_on_error(), pipeline.open_run(options, source=self.inbox) as session, self._fail_on_error():
+            self._run_pipeline(session)
 
     @contextmanager
     def _fail_on_error(self) -> Iterator[None]:
@@ -226,14 +228,14 @@ class Runner:
             if not self._opened.done():
                 self._opened.set_exception(self.failure or RunStoppingError())
 
-    def _run_pipeline(self, run: OpenRun) -> None:
+    def _run_pipeline(self, session: RunSession) -> None:
         """Publish the charges of the start at once, since they precede all reads, and ticks by the clock."""
-        store, self._run = run.session.publisher.store, run
-        self._entry_count = len(run.session.ledger_log.ledger_entries)
+        store, self._session = session.publisher.store, session
+        self._entry_count = len(session.ledger_log.ledger_entries)
         self.publisher.publish_initial(store.number)
         self.event_buffer.set_state("running")
         self._opened.set_result(None)
-        for released in run.ticks:
+        for released in session.ticks:
             # ticks of a batch source closed before the first read
             ends = [each.end for each in released] if self.file.stream.mode == "streaming" else []
             closed = max(ends, default=0) + self.file.stream.allowed_lateness
@@ -244,8 +246,8 @@ class Runner:
 
     def _schedule_commands(self, started_at: int, visible_at: int) -> None:
         """Schedule the commit of commands that were applied at a time. A late commit is visible later than foreseen."""
-        assert self._run is not None  # it has applied them
-        session, before = self._run.session, self._entry_count
+        assert self._session is not None  # it has applied them
+        session, before = self._session, self._entry_count
         leaves = self.publisher.add_commit(session.publisher.store.number, closed=started_at)
         self._entry_count = len(session.ledger_log.ledger_entries)
         if visible_at < leaves:

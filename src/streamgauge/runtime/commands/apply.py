@@ -18,7 +18,7 @@ Privacy
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from streamgauge.config.errors import InvalidReleaseError
@@ -59,7 +59,7 @@ def apply_due_commands(
     """
     commands = queue.take_due()
     try:
-        _apply(session, queue, opened_tick, change_measures, commands)
+        _apply(partial(CommandBatch, session, queue, opened_tick, change_measures), commands)
     except BaseException:
         for command in commands:
             command.reject(NotRunningError("the run failed"))
@@ -67,23 +67,17 @@ def apply_due_commands(
     return bool(commands)
 
 
-def _apply(
-    session: "RunSession",
-    queue: CommandQueue,
-    opened_tick: int,
-    change_measures: ChangeMeasures,
-    commands: Sequence[Command],
-) -> None:
+def _apply(build_batch: Callable[[Sequence[Command]], "CommandBatch"], commands: Sequence[Command]) -> None:
     """Apply commands together, or one by one if the engine does not accept all of their releases."""
+    batch = build_batch(commands)
     try:
-        CommandBatch(session, queue, opened_tick, change_measures, commands).apply()
+        batch.apply()
     except MeasuresRefusedError as refused:
-        if len(commands) > 1:
-            for command in commands:
-                _apply(session, queue, opened_tick, change_measures, [command])
-        else:
-            queue.on_failure(refused.failure)
+        if len(commands) == 1:
+            batch.queue.on_failure(refused.failure)
             commands[0].reject(NotRunningError(NOT_STARTED_MESSAGE))
+        for command in commands if len(commands) > 1 else ():
+            _apply(build_batch, [command])
 
 
 class MeasuresRefusedError(Exception):

@@ -74,19 +74,15 @@ class ConnectionLimiter:
     def __init__(self, max_connections: int, max_per_client: int, proxies: Collection[str] = ()) -> None:
         self.max_connections, self.max_per_client = max_connections, max_per_client
         self._proxies = Networks(proxies)
-        self._open: dict[EvictableConnection, str] = {}
+        self.open: dict[EvictableConnection, str] = {}
         self._counts: Counter[str] = Counter()
         self._waiting: dict[EvictableConnection, None] = {}  # without a whole request, the longest first
         self._waiting_by_client: dict[str, dict[EvictableConnection, None]] = {}
 
     @property
-    def open_count(self) -> int:
-        return len(self._open)
-
-    @property
     def is_empty(self) -> bool:
         """True if no connection and no client is remembered."""
-        return not any((self._open, self._counts, self._waiting, self._waiting_by_client))
+        return not any((self.open, self._counts, self._waiting, self._waiting_by_client))
 
     def admit(self, line: EvictableConnection, host: str) -> bool:
         """Return whether a new connection may stay; evict an older one if that frees a place."""
@@ -94,30 +90,30 @@ class ConnectionLimiter:
         if host not in self._proxies and self._counts[address] >= self.max_per_client:
             room = self._evict_longest(self._waiting_by_client.get(address, {}))
         else:
-            room = len(self._open) < self.max_connections or self._evict_longest(self._waiting)
+            room = len(self.open) < self.max_connections or self._evict_longest(self._waiting)
         if room:
-            self._open[line] = address
+            self.open[line] = address
             self._counts[address] += 1
         return room
 
     def mark_waiting(self, line: EvictableConnection) -> None:
         """Mark a connection that has no complete request."""
-        if line in self._open and line not in self._waiting:
+        if line in self.open and line not in self._waiting:
             self._waiting[line] = None
-            self._waiting_by_client.setdefault(self._open[line], {})[line] = None
+            self._waiting_by_client.setdefault(self.open[line], {})[line] = None
 
     def mark_active(self, line: EvictableConnection) -> None:
         """Mark a connection whose request is being answered."""
         if line in self._waiting:
             del self._waiting[line]
-            own = self._waiting_by_client[self._open[line]]
+            own = self._waiting_by_client[self.open[line]]
             del own[line]
             if not own:
-                del self._waiting_by_client[self._open[line]]
+                del self._waiting_by_client[self.open[line]]
 
     def remove(self, line: EvictableConnection) -> None:
         self.mark_active(line)
-        address = self._open.pop(line, None)
+        address = self.open.pop(line, None)
         if address is not None:
             self._counts[address] -= 1
             if not self._counts[address]:

@@ -34,21 +34,16 @@ class RateLimiter:
 
     def __init__(self, rate: float, burst: float, now: Callable[[], float], max_clients: int = MAX_CLIENTS) -> None:
         self.rate, self.burst, self._now, self._max_clients = rate, max(1.0, burst), now, max_clients
-        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()  # rest, and its time
-
-    @property
-    def client_count(self) -> int:
-        """Number of clients whose rates are remembered."""
-        return len(self._allowances)
+        self.allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()  # rest, and its time
 
     def reserve(self, client: str) -> int:
         """Count a request of a client; return the seconds to wait, 0 if none."""
         now = self._now()
-        left, when = self._allowances.pop(client, (self.burst, now))
+        left, when = self.allowances.pop(client, (self.burst, now))
         left = min(self.burst, left + (now - when) * self.rate)
-        self._allowances[client] = (max(0.0, left - 1), now)
-        if len(self._allowances) > self._max_clients:
-            self._allowances.popitem(last=False)
+        self.allowances[client] = (max(0.0, left - 1), now)
+        if len(self.allowances) > self._max_clients:
+            self.allowances.popitem(last=False)
         return 0 if left >= 1 else max(1, ceil((1 - left) / self.rate))
 
 

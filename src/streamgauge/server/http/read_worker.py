@@ -52,19 +52,14 @@ class ReadWorker:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._now, self._processor_time, self._sleep = now, processor_time, sleep
-        self._queues: dict[tuple[Lane, str], ClientQueue] = {}
+        self.queues: dict[tuple[Lane, str], ClientQueue] = {}  # each exists as long as one of its reads waits or runs
         self._lanes = {"pages": asyncio.Lock(), "downloads": asyncio.Lock()}
         self._idle, self._limiter = asyncio.Lock(), CapacityLimiter(1)
         self._rest_end = 0.0  # when the rest is over
 
-    @property
-    def queue_count(self) -> int:
-        """Number of queues; a queue exists as long as one of its reads waits or runs."""
-        return len(self._queues)
-
     async def run(self, client: str, work: Callable[[], Result], lane: Lane = "pages") -> Result:
         """Return the result of a function, which runs when its client's turn has come."""
-        queue = self._queues.setdefault((lane, client), ClientQueue())
+        queue = self.queues.setdefault((lane, client), ClientQueue())
         queue.size += 1
         try:
             async with queue.lock, self._lanes[lane], self._idle:
@@ -73,11 +68,11 @@ class ReadWorker:
         finally:
             queue.size -= 1
             if not queue.size:
-                del self._queues[lane, client]
+                del self.queues[lane, client]
 
     def check_queue(self, client: str, lane: Lane) -> None:
         """Refuse a new request if too many reads of its client wait already."""
-        queue = self._queues.get((lane, client))
+        queue = self.queues.get((lane, client))
         if queue is not None and queue.size >= MAX_WAITING_READS:
             rule = f"reads that wait must be at most {MAX_WAITING_READS} of one client, got one more"
             raise build_retry_error("reads", rule, status=429, seconds=5)

@@ -62,20 +62,15 @@ class FoldedLog:
 
     def __init__(self, log: Log, today: Callable[[], date] = lambda: datetime.now(UTC).date()) -> None:
         self.log, self._today = log, today
-        self._counts: dict[str, tuple[date, int]] = {}  # of each kind: the last day, occurrences on it
-
-    @property
-    def kind_count(self) -> int:
-        """Number of kinds that are counted."""
-        return len(self._counts)
+        self.counts: dict[str, tuple[date, int]] = {}  # of each kind: the last day, occurrences on it
 
     def write(self, text: str) -> None:
         """Count a line, and write it if its count is a power of ten."""
         kind, today = DIGITS_PATTERN.sub("#", text), self._today()
-        if kind not in self._counts and len(self._counts) >= MAX_KINDS:
+        if kind not in self.counts and len(self.counts) >= MAX_KINDS:
             kind = text = OTHER_KIND
-        day, count = self._counts.get(kind, (today, 0))
-        self._counts[kind] = (today, count + 1 if day == today else 1)
+        day, count = self.counts.get(kind, (today, 0))
+        self.counts[kind] = (today, count + 1 if day == today else 1)
         if day != today:
             self.log(f"{text} ({count} times on {day})" if count > 1 else text)
         elif count == 0:

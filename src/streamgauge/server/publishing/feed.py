@@ -226,14 +226,14 @@ REFRESH_TIMEOUT_SECONDS = 0.1  # that a reader waits for another thread that pub
 class PublishThread:
     """A thread that publishes commits at their time, from `start` to `stop`."""
 
-    def __init__(self, file: PipelineFile, event_buffer: EventBuffer, now: Callable[[], int]) -> None:
+    def __init__(
+        self, file: PipelineFile, schedule: CommandSchedule, event_buffer: EventBuffer, now: Callable[[], int]
+    ) -> None:
         self.event_buffer, self.now, self.stream, self._file = event_buffer, now, file.stream, file
         event_buffer.refresh = self.refresh
         self.schedule = PublishSchedule(file.stream.start, file.server.publish_delay)
         self._cursor = PublishCursor(file.folder)
-        self._command_schedule = CommandSchedule(
-            file.stream.start, file.server.publish_delay, event_buffer.tuning.align_commands
-        )
+        self._command_schedule = schedule
         self._wakeup, self._is_stopped, self.publish_lock = Flag(), False, Lock()
         self._state_lock = Lock()
         self.last_commit = 0
