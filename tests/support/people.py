@@ -86,7 +86,6 @@ class Still:
         self.ended: list[str] = []
         self.answers: Callable[[], None] = lambda: None
         self.acts_so_far: list[Any] = []
-        self.delayed_entries: dict[int, int] = {}
         self.dropped = Counter[str]()
         self.spans, self.is_catching_up = ReleaseSpans.from_tuples([(1, None)]), False
 

@@ -86,8 +86,6 @@ class Runner:
         self.progress: Progress | None = None
         self.failure: Exception | None = None
         self.dropped = Counter[str]()  # exact: records dropped by routes, before the run read them
-        self.delayed_entries: dict[int, int] = {}  # by index: publish times later than the time of an entry
-        self._entry_count = 0  # ledger entries that are scheduled for publication
         self._on_progress = on_progress
         self._session: RunSession | None = None
         self._opened: Future[None] = Future()
@@ -231,7 +229,6 @@ class Runner:
     def _run_pipeline(self, session: RunSession) -> None:
         """Publish the charges of the start at once, since they precede all reads, and ticks by the clock."""
         store, self._session = session.publisher.store, session
-        self._entry_count = len(session.ledger_log.ledger_entries)
         self.publisher.publish_initial(store.number)
         self.event_buffer.set_state("running")
         self._opened.set_result(None)
@@ -244,14 +241,10 @@ class Runner:
         if not self._stop.is_set():
             self._pause()
 
-    def _schedule_commands(self, started_at: int, visible_at: int) -> None:
-        """Schedule the commit of commands that were applied at a time. A late commit is visible later than foreseen."""
+    def _schedule_commands(self, started_at: int) -> None:
+        """Schedule the commit of commands that were applied at a time."""
         assert self._session is not None  # it has applied them
-        session, before = self._session, self._entry_count
-        leaves = self.publisher.add_commit(session.publisher.store.number, closed=started_at)
-        self._entry_count = len(session.ledger_log.ledger_entries)
-        if visible_at < leaves:
-            self.delayed_entries |= dict.fromkeys(range(before, self._entry_count), leaves)
+        self.publisher.add_commit(self._session.publisher.store.number, closed=started_at)
 
     def _pause(self) -> None:
         """Show readers that nothing more is published once they have seen the last commit."""

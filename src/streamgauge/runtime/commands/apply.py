@@ -226,7 +226,7 @@ class CommandBatch:
         for run in self.ended if self.stream.pan_private else ():
             run.drop_finished_runs()
         session.adopt_ledger(log)
-        self.queue.on_commit(self.start_time, time)
+        self.queue.on_commit(self.start_time)
 
     def _save_state(self) -> dict[str, bytes | None]:
         """Return the parts that change. With pan_private = true the store is sealed, so a commit needs all of them."""
@@ -236,9 +236,9 @@ class CommandBatch:
 
     def _announce(self, command: AnnounceIntrusion) -> None:
         """Announce an intrusion. Its failure fails the run if noise was drawn that is not committed."""
-        progress, time = IntrusionProgress(), self._find_visible_time()
+        progress = IntrusionProgress()
         try:
-            export = announce_intrusion(self.session, command.folder, time, progress)
+            export = announce_intrusion(self.session, command.folder, self._find_visible_time(), progress)
         except Exception as failure:
             if progress.has_drawn and not progress.is_committed:
                 raise
@@ -247,8 +247,8 @@ class CommandBatch:
             if refusal.is_fault:
                 self.queue.on_failure(failure)
             if progress.is_committed:
-                self.queue.on_commit(self.start_time, time)
+                self.queue.on_commit(self.start_time)
             command.reject(refusal)
         else:
-            self.queue.on_commit(self.start_time, time)
+            self.queue.on_commit(self.start_time)
             command.resolve(export)

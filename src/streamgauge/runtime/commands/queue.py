@@ -157,7 +157,7 @@ class CommandQueue:
 
     schedule: CommandSchedule = CommandSchedule()
     now: Callable[[], int] = field(default_factory=lambda: SystemClock().now)
-    on_commit: Callable[[int, int], None] = ignore  # gets the times of commands after a commit: start, visible
+    on_commit: Callable[[int], None] = ignore  # gets the start time of commands after their commit
     on_idle: Callable[[], None] = ignore  # called when the run begins to wait for commands
     on_failure: Callable[[Exception], None] = ignore  # gets failures that clients learn nothing of
     find_finished: Callable[[], Collection[str]] | None = None  # ended releases whose last tick readers see

@@ -4,8 +4,7 @@ GET /api/ledger            remaining budget and a page of charges     offset, li
 GET /api/ledger/entries    a page of entries, verbatim                next: the address of the next page
 
 **Privacy.** The commit time of a charge depends on data. So entries have their publish time (`publishing`), and
-are not visible before it. It is the time foreseen at the commit, or the later one at which they were published.
-Entries are read once for all readers.
+are not visible before it. It is the time foreseen at the commit. Entries are read once for all readers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -91,7 +90,9 @@ class PublicLedger:
     def __init__(self, runner: Runner) -> None:
         self.runner = runner
         self.find_publish_time = runner.command_queue.schedule.find_publish_time
-        self._published_entries = LedgerCache(self._with_publish_times)
+        self._published_entries = LedgerCache(
+            lambda acts: tuple(replace(act, time=self.find_publish_time(act.time)) for act in acts)
+        )
         self._ledger_cache = build_ledger_cache(runner.file.stream.unit)
         self._json_cache = LedgerCache(lambda acts: ledger_log_as_json(self._ledger_cache(acts), runner.file))
         self._is_pan_private = runner.file.stream.pan_private
@@ -138,8 +139,3 @@ class PublicLedger:
         """Return the entries that are published by now."""
         now = self.runner.now()
         return tuple(takewhile(lambda act: act.time <= now, self._published_entries(self.runner.load_entries())))
-
-    def _with_publish_times(self, acts: LedgerEntries) -> LedgerEntries:
-        late = self.runner.delayed_entries
-        times = (late.get(place, self.find_publish_time(act.time)) for place, act in enumerate(acts))
-        return tuple(replace(act, time=time) for act, time in zip(acts, times, strict=True))
