@@ -1,0 +1,332 @@
+"""Noise of a bridge: the noise of each block's items ends exactly at the noise of the block.
+
+The geometry and the draws of `BridgeTree`, without the sum that they protect. A block of level i + 1 has
+`radices[i]` children of level i, and items are blocks of level 0. Blocks of the top level follow each other for ever.
+
+    noise of a block of the top level: one draw
+    noise of a child of a block b:     its own draw + (noise of b - sum of the draws of all children of b) / k
+
+So the noises of the children of b sum to that of b, and the path of noise inside b is a bridge between its ends.
+
+Exact arithmetic
+    A block of level i has its noise in units of 1/K_i, K_i the number of blocks of level i in one of the top level. It
+    is stored as a whole part modulo 2^64 and a rest in [0, K_i). With b's noise w + r/K and S the sum of the draws,
+    the share of a child is divided as (w - S) = k q + p: it is q + (K p + r)/(K k). An event in b moves w and S
+    alike modulo 2^64. So it moves no share, and no rest, whatever wraps around.
+
+Memory
+    The shares of open blocks, and the draws of their children that have not begun. Draws are overwritten with 0 when
+    their child begins.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate, pairwise
+from math import prod
+from operator import mul
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from streamgauge.continual.mechanism import draw_rows, draw_sum
+from streamgauge.memory import WipedArrays
+from streamgauge.noise import Distribution, Ints, Noise, Term
+
+MAX_SPAN_TICKS = 2**61  # ticks of a top block: rests of two noises have to sum in 64 bits
+MAX_RESTS = 2**62  # the most that a sum of rests reaches
+
+
+@dataclass(slots=True)
+class BridgeState:
+    """Noise of the open blocks and of the items so far, one column per group."""
+
+    draws: Ints = field(repr=False)  # secret noise: of children that have not begun, level by level
+    shares: Ints = field(repr=False)  # secret noise: what each child has of its block's, whole part; one row a level
+    share_rests: Ints = field(repr=False)  # secret noise: its rest
+    whole: Ints = field(repr=False)  # secret noise: the sum over all items so far, whole part
+    rest: Ints = field(repr=False)  # secret noise: its rest, in units of an item
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """Blocks of these radices, the lowest level first, and the laws of their draws."""
+
+    radices: tuple[int, ...]
+    distribution: Distribution
+    top_distribution: Distribution  # of blocks of the top level
+
+    @property
+    def levels(self) -> int:
+        return len(self.radices) + 1
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """Ticks of a block of each level."""
+        return tuple(accumulate(self.radices, mul, initial=1))
+
+    @property
+    def span(self) -> int:
+        """Ticks of a block of the top level, and the denominator of all noise."""
+        return prod(self.radices)
+
+    @cached_property
+    def rows(self) -> tuple[slice, ...]:
+        """Rows of `draws` with the children of level 0, 1, ..."""
+        return tuple(slice(a, b) for a, b in pairwise(accumulate(self.radices, initial=0)))
+
+    def begun_level(self, tick: int) -> int:
+        """Return the level of the largest block that begins after `tick` ticks."""
+        level = 0
+        while level + 1 < self.levels and tick % self.sizes[level + 1] == 0:
+            level += 1
+        return level
+
+    def initial(self, width: int) -> BridgeState:
+        shapes = (sum(self.radices), width), (self.levels - 1, width), (self.levels - 1, width), width, width
+        return BridgeState(*(np.zeros(shape, np.int64) for shape in shapes))
+
+    def step(self, state: BridgeState, tick: int, noise: Noise) -> None:
+        """Add the noise of the item after `tick` ticks to the sum."""
+        width, begun = len(state.whole), self.begun_level(tick)
+        with WipedArrays() as secret:
+            top = begun == self.levels - 1
+            whole = secret(draw_rows(self.top_distribution, noise, int(top), width))
+            fresh = secret(draw_rows(self.distribution, noise, sum(self.radices[:begun]), width))
+            block: tuple[Ints, Any] = (whole[0], 0) if top else self._take_child(state, tick, begun)
+            drawn = 0
+            for level in reversed(range(begun)):
+                children = fresh[drawn : drawn + self.radices[level]]
+                state.draws[self.rows[level]], drawn = children, drawn + len(children)
+                self._set_share(state, level, block, secret(children.sum(axis=0)))
+                block = self._take_child(state, tick, level)
+            state.whole += secret(block[0])
+            self._add_rest(state, block[1])
+
+    def _add_rest(self, state: BridgeState, rest: Ints | int) -> None:
+        """Add a rest in units of an item to the sum."""
+        state.rest += rest
+        carry = state.rest >= self.span
+        state.whole += carry
+        state.rest -= carry * np.int64(self.span)
+
+    def _take_child(self, state: BridgeState, tick: int, level: int) -> tuple[Ints, Ints]:
+        """Return the noise of the block of a level that begins, and overwrite its draw."""
+        row = self.rows[level].start + tick // self.sizes[level] % self.radices[level]
+        whole = state.draws[row] + state.shares[level]
+        state.draws[row] = 0
+        return whole, state.share_rests[level]
+
+    def _set_share(self, state: BridgeState, level: int, block: tuple[Ints, Any], drawn: Ints) -> None:
+        """Set the share of the children of a block, whose draws sum to `drawn`."""
+        state.shares[level], state.share_rests[level] = self._divide(level, block, drawn)
+
+    def _divide(self, level: int, block: tuple[Ints, Any], drawn: Ints) -> tuple[Ints, Ints]:
+        """Return the share of each child, of `level`, of the block's noise less the children's draws."""
+        share = (block[0] - drawn) // self.radices[level]
+        left = block[0] - drawn - share * self.radices[level]
+        return share, left * (self.span // self.sizes[level + 1]) + block[1]
+
+    def feed(self, state: BridgeState, tick: int, ticks: int, noise: Noise) -> tuple[Ints, Ints]:
+        """Return whole part and rest of the sum after each of so many further items."""
+        pieces = [self._feed_piece(state, begin, end - begin, noise) for begin, end in self._split(tick, tick + ticks)]
+        if len(pieces) == 1:
+            return pieces[0]
+        empty = np.zeros((0, len(state.whole)), np.int64)
+        return np.concatenate([empty, *(p[0] for p in pieces)]), np.concatenate([empty, *(p[1] for p in pieces)])
+
+    def _split(self, tick: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield pieces in which rests do not overflow, and top blocks with a law of their own come first."""
+        most = max(1, MAX_RESTS // self.span - 1)
+        while tick < end:
+            own = end if self.top_distribution == self.distribution else tick - tick % self.span + self.span
+            stop = min(end, own, tick + most)
+            yield tick, stop
+            tick = stop
+
+    def _feed_piece(self, state: BridgeState, tick: int, ticks: int, noise: Noise) -> tuple[Ints, Ints]:
+        top, end = self.levels - 1, tick + ticks
+        draws = self._draw(tick, end, len(state.whole), noise)
+        begun = self._list_begun(top, tick, end)
+        wholes: Ints = draws[self._place_draws(top, begun * self.span, tick) - 1]
+        rests = np.zeros_like(wholes)
+        for level in reversed(range(top)):
+            wholes, rests = self._feed_level(state, level, (wholes, rests), draws, tick=tick, end=end)
+        wholes[0] += state.whole
+        np.cumsum(wholes, axis=0, out=wholes)
+        if self.span > 1:
+            rests[0] += state.rest
+            np.cumsum(rests, axis=0, out=rests)
+            carries = rests // self.span
+            wholes += carries
+            carries *= self.span
+            rests -= carries
+        state.whole, state.rest = wholes[-1].copy(), rests[-1].copy()
+        return wholes, rests
+
+    def _list_begun(self, level: int, tick: int, end: int) -> Ints:
+        """Return the indices of the blocks of a level that begin in [tick, end)."""
+        size = self.sizes[level]
+        return np.arange(-(-tick // size), -(-end // size), dtype=np.int64)
+
+    def _draw(self, tick: int, end: int, width: int, noise: Noise) -> Ints:
+        """Return all draws of these ticks in the order of steps."""
+        counts = [len(self._list_begun(level, tick, end)) for level in range(self.levels)]
+        count = sum(k * begun for k, begun in zip(self.radices, counts[1:], strict=True))
+        if self.top_distribution == self.distribution:
+            return draw_rows(self.distribution, noise, count + counts[-1], width)
+        tops = draw_rows(self.top_distribution, noise, counts[-1], width)
+        return np.concatenate([tops, draw_rows(self.distribution, noise, count, width)])
+
+    def _place_draws(self, level: int, begins: Ints, tick: int) -> Ints:
+        """Return the row of the first child's draw of blocks that begin at these ticks."""
+        places = begins // self.span + 1 - -(-tick // self.span)
+        for each, k in enumerate(self.radices, start=1):
+            size = self.sizes[each]
+            places = places + k * (begins // size + int(each > level) - -(-tick // size))
+        return places
+
+    def _feed_level(
+        self, state: BridgeState, level: int, blocks: tuple[Ints, Ints], draws: Ints, *, tick: int, end: int
+    ) -> tuple[Ints, Ints]:
+        """Return the noise of the blocks of `level` that begin, from that of their parents that do."""
+        k, width = self.radices[level], len(state.whole)
+        parents, children = self._list_begun(level + 1, tick, end), self._list_begun(level, tick, end)
+        places = self._place_draws(level + 1, parents * self.sizes[level + 1], tick)
+        own = draws[places[:, None] + np.arange(k)]
+        shares, rests = self._divide(level, blocks, own.sum(axis=1))
+        first = tick // self.sizes[level + 1]  # the oldest open parent
+        if tick % self.sizes[level + 1]:
+            own = np.concatenate([state.draws[self.rows[level]][None], own])
+            shares = np.concatenate([state.shares[level][None], shares])
+            rests = np.concatenate([state.share_rests[level][None], rests])
+        flat = own.reshape(-1, width)
+        if len(shares):
+            begun = slice(-(-tick // self.sizes[level]) - first * k, -(-end // self.sizes[level]) - first * k)
+            of = children // k - first
+            found = flat[begun] + shares[of], rests[of]
+            flat[begun] = 0
+            state.draws[self.rows[level]] = own[-1]
+            state.shares[level], state.share_rests[level] = shares[-1], rests[-1]
+            return found
+        return flat, rests
+
+    def zero_state(self, width: int, tick: int, noise: Noise) -> BridgeState:
+        """Return the state after `tick` items, in law: draws of past and open blocks alone."""
+        state, (tops, inside) = self.initial(width), divmod(tick, self.span)
+        state.whole += draw_sum(self.top_distribution, noise, tops, width)
+        if inside:
+            block: tuple[Ints, Any] = draw_rows(self.top_distribution, noise, 1, width)[0], 0
+            for level in reversed(range(self.levels - 1)):
+                block = self._open_at(state, level, block, inside, noise)
+                inside %= self.sizes[level]
+                if not inside:
+                    break
+        return state
+
+    def _open_at(
+        self, state: BridgeState, level: int, block: tuple[Ints, Any], inside: int, noise: Noise
+    ) -> tuple[Ints, Ints]:
+        """Draw the children of a block so many ticks after it began; return the noise of the open one.
+
+        Children that have ended are in the sum.
+        """
+        ended, open_ticks = divmod(inside, self.sizes[level])
+        draws = draw_rows(self.distribution, noise, self.radices[level], len(state.whole))
+        self._set_share(state, level, block, draws.sum(axis=0))
+        state.draws[self.rows[level]] = draws
+        state.draws[self.rows[level]][: ended + (open_ticks > 0)] = 0
+        share, rest = state.shares[level], state.share_rests[level]
+        for child in draws[:ended]:
+            state.whole += child + share
+            self._add_rest(state, rest * np.int64(self.sizes[level]))
+        return draws[min(ended, len(draws) - 1)] + share, rest
+
+    def list_terms(self, tick: int) -> tuple[Term, ...]:
+        """Return the draws in the noise of the first `tick` items, with their weights."""
+        place, part, terms = tick - 1, 1.0, []
+        for level, k in enumerate(self.radices):
+            ended = place // self.sizes[level] % k
+            mean = (ended + part) / k
+            weights = (ended, 1 - mean), (1, part - mean), (k - ended - 1, -mean)
+            terms += [Term(count, weight, self.distribution) for count, weight in weights]
+            part = mean
+        tops = Term(place // self.span, 1, self.top_distribution), Term(1, part, self.top_distribution)
+        return (*terms, *tops)
+
+    def sum_variances(self, ticks: int) -> float:
+        """Return the sum of the variances after 1, 2, ..., `ticks` items."""
+        tops, rest = divmod(ticks, self.span)
+        ends = self.span * (tops * (tops - 1) // 2) + rest * tops
+        paths = tops * sum_squares(self.span, self.span) + sum_squares(rest, self.span)
+        whole, part = 0.0, 0.0
+        for k, size in zip(self.radices, self.sizes, strict=False):
+            ended, inside = divmod(rest % (size * k), size)
+            whole, part = (
+                sum_bridges(k, k, size) + k * whole,
+                sum_bridges(ended, k, size) + ended * whole + add_bridge(ended, inside, k, size) + part,
+            )
+        return (ends + paths) * self.top_distribution.variance + (tops * whole + part) * self.distribution.variance
+
+    def build_matrices(self, ticks: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[Distribution]]:
+        """Return blocks and weights of all draws in `ticks` ticks, in drawing order, and their laws."""
+        blocks: list[tuple[int, int]] = []  # (level, index)
+        weights: list[dict[int, float]] = []  # of the draws in each item's noise
+        open_draws: list[list[int]] = [[] for _ in self.radices]
+        shares: list[dict[int, float]] = [{} for _ in self.radices]
+        for tick in range(ticks):
+            begun = self.begun_level(tick)
+            if begun == self.levels - 1:
+                block = {len(blocks): 1.0}
+                blocks.append((begun, tick // self.span))
+            else:
+                block = self._weigh_child(begun, tick, open_draws, shares)
+            for level in reversed(range(begun)):
+                k, first = self.radices[level], tick // self.sizes[level]
+                open_draws[level] = list(range(len(blocks), len(blocks) + k))
+                blocks += [(level, first + child) for child in range(k)]
+                shares[level] = {draw: weight / k for draw, weight in block.items()}
+                shares[level] |= dict.fromkeys(open_draws[level], -1 / k)
+                block = self._weigh_child(level, tick, open_draws, shares)
+            weights.append(block)
+        measure, decode = np.zeros((len(blocks), ticks)), np.zeros((ticks, len(blocks)))
+        for row, (level, index) in enumerate(blocks):
+            measure[row, index * self.sizes[level] : (index + 1) * self.sizes[level]] = 1
+        for tick, block in enumerate(weights):
+            decode[tick, list(block)] = list(block.values())
+        laws = [self.top_distribution if level == self.levels - 1 else self.distribution for level, _ in blocks]
+        return measure, np.cumsum(decode, axis=0), laws
+
+    def _weigh_child(
+        self, level: int, tick: int, open_draws: list[list[int]], shares: list[dict[int, float]]
+    ) -> dict[int, float]:
+        own = open_draws[level][tick // self.sizes[level] % self.radices[level]]
+        return {draw: weight + (draw == own) for draw, weight in shares[level].items()}
+
+
+def to_release(whole: Ints, rest: Ints, span: int) -> npt.NDArray[np.float64]:
+    """Return whole + rest/span, which only post-processes both."""
+    release = whole.astype(np.float64)
+    if span > 1:
+        release += rest / span
+    return release
+
+
+def sum_squares(ticks: int, size: int) -> float:
+    """Return the sum over t = 1..ticks of (t/size)^2."""
+    return ticks * (ticks + 1) * (2 * ticks + 1) / (6 * size**2)
+
+
+def sum_bridges(children: int, k: int, size: int) -> float:
+    """Return the summed variances, at all ticks of the first children of a block, that the k draws add."""
+    firsts = children * (children - 1) // 2
+    squares = (children - 1) * children * (2 * children - 1) // 6
+    ends = size * (firsts - squares / k)
+    return ends + children * sum_squares(size, size) * (1 - 1 / k) - firsts / k * (size + 1)
+
+
+def add_bridge(ended: int, ticks: int, k: int, size: int) -> float:
+    """Return the same for the first ticks of one child after so many that have ended."""
+    ends = ticks * (ended - ended**2 / k)
+    return ends + sum_squares(ticks, size) * (1 - 1 / k) - ended / k * ticks * (ticks + 1) / size
