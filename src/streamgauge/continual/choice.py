@@ -140,8 +140,8 @@ def choose(
     With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too.
 
     >>> from streamgauge import Pure
-    >>> choose(Pure(1), horizon=1000).branching
-    13
+    >>> choose(Pure(1), horizon=1000).radices
+    (14, 14)
     """
     settings: dict[str, Any] = {"pan_private": pan_private, "bound": bound, "unit": unit, "open_ticks": open_ticks}
     return compare(loss, horizon=horizon, window=window, memory=memory, **settings).best
