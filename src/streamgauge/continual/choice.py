@@ -24,6 +24,7 @@ from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToe
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
 from streamgauge.continual.trees.binary import Binary
 from streamgauge.continual.trees.bridge_tree import BridgeTree
+from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -47,7 +48,7 @@ BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     SquareRoot,
     BufferedToeplitz,
 )
-UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz)
+UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, EndlessBridge, UnboundedToeplitz)
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
