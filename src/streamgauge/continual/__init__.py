@@ -31,6 +31,7 @@ from streamgauge.continual.trees.simple import SimpleI, SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound
 
@@ -61,6 +62,7 @@ __all__ = [
     "SubtractiveTree",
     "TwoLevel",
     "UnboundedToeplitz",
+    "WindowBridge",
     "WindowSum",
     "choose",
     "compare",

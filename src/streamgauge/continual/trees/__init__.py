@@ -14,4 +14,5 @@ hybrid          streams without an end, in growing epochs
 segments        event-level counter with noise per segment
 window_tiles    tiling of sliding windows by blocks
 window_sum      sliding sums
+window_bridge   sliding sums from an endless bridge
 """

@@ -29,14 +29,17 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamgauge.continual.mechanism import draw_rows, draw_sum
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
+from streamgauge.noise.coerce import Floats
 
 MAX_RESTS = 2**62  # the most that a sum of rests reaches: 64 bits have to hold it
 PART_GROUPS = 2**15  # groups that a step advances at once: their numbers fit in a processor's cache
+
+
+Weighed = tuple[Ints, Floats]  # numbers of draws and their weight, tick by tick
 
 
 @dataclass(slots=True)
@@ -267,11 +270,28 @@ class Bridge:
         for level, k in enumerate(self.radices):
             ended = place // self.sizes[level] % k
             mean = (ended + part) / k
-            weights = (ended, 1 - mean), (1, part - mean), (k - ended - 1, -mean)
-            terms += [Term(count, weight, self.distribution) for count, weight in weights]
+            terms += [Term(*each, self.distribution) for each in weigh_children(ended, part, mean, k)]
             part = mean
         tops = Term(place // self.span, 1, self.top_distribution), Term(1, part, self.top_distribution)
         return (*terms, *tops)
+
+    def weigh_window(self, start: Ints, end: Ints) -> tuple[list[Weighed], list[Weighed]]:
+        """Return counts and weights of the draws in the noise of the items from `start` + 1 to `end`.
+
+        First those of inner blocks, then those of the top level. All start at 1 or later.
+        """
+        first, last, inner = start - 1, end - 1, list[Weighed]()
+        before = now = np.ones(len(start))
+        for level, k in enumerate(self.radices):
+            old, new = (place // self.sizes[level] % k for place in (first, last))
+            old_mean, new_mean = (old + before) / k, (new + now) / k
+            mean, apart = new_mean - old_mean, first // self.sizes[level + 1] != last // self.sizes[level + 1]
+            alone = *weigh_children(new, now, new_mean, k), *weigh_children(old, before, old_mean, k)
+            shared = (old, -mean), (k - new - 1, -mean), *weigh_between(old, new, before, now, mean)
+            inner += [(count * apart, weight) for count, weight in alone]
+            inner += [(count * ~apart, weight) for count, weight in shared]
+            before, now = old_mean, new_mean
+        return inner, list(weigh_between(first // self.span, last // self.span, before, now, 0 * now))
 
     def sum_variances(self, ticks: int) -> float:
         """Return the sum of the variances after 1, 2, ..., `ticks` items."""
@@ -287,7 +307,7 @@ class Bridge:
             )
         return (ends + paths) * self.top_distribution.variance + (tops * whole + part) * self.distribution.variance
 
-    def build_matrices(self, ticks: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[Distribution]]:
+    def build_matrices(self, ticks: int) -> tuple[Floats, Floats, list[Distribution]]:
         """Return blocks and weights of all draws in `ticks` ticks, in drawing order, and their laws."""
         blocks: list[tuple[int, int]] = []  # (level, index)
         weights: list[dict[int, float]] = []  # of the draws in each item's noise
@@ -323,11 +343,25 @@ class Bridge:
         return {draw: weight + (draw == own) for draw, weight in shares[level].items()}
 
 
-def to_release(whole: Ints, rest: Ints, span: int) -> npt.NDArray[np.float64]:
+def to_release(whole: Ints, rest: Ints, span: int) -> Floats:
     """Return whole + rest/span, which only post-processes both."""
-    release: npt.NDArray[np.float64] = rest / span
+    release: Floats = rest / span
     release += whole
     return release
+
+
+def weigh_children(ended: Any, part: Any, mean: Any, k: int) -> tuple[Any, Any, Any]:
+    """Return counts and weights of a block's k draws, when so many children have ended, and part of the next."""
+    return (ended, 1 - mean), (ended * 0 + 1, part - mean), (k - ended - 1, -mean)
+
+
+def weigh_between(
+    old: Ints, new: Ints, before: Floats, now: Floats, mean: Floats
+) -> tuple[Weighed, Weighed, Weighed, Weighed]:
+    """Return the same of the children from the old one to the new, of which these parts are past."""
+    same = old == new
+    rest = (~same, 1 - before - mean), (~same, now - mean), ((new - old - 1) * ~same, 1 - mean)
+    return (same, now - before - mean), *rest
 
 
 def sum_squares(ticks: int, size: int) -> float:
