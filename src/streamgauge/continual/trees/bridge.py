@@ -270,7 +270,7 @@ class Bridge:
         for level, k in enumerate(self.radices):
             ended = place // self.sizes[level] % k
             mean = (ended + part) / k
-            terms += [Term(*each, self.distribution) for each in weigh_children(ended, part, mean, k)]
+            terms += [Term(count, weight, self.distribution) for count, weight in weigh_children(ended, part, mean, k)]
             part = mean
         tops = Term(place // self.span, 1, self.top_distribution), Term(1, part, self.top_distribution)
         return (*terms, *tops)

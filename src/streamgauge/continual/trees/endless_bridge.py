@@ -208,7 +208,7 @@ class EndlessBridge(Settings, LinearMechanism[State]):
 @lru_cache(maxsize=64)
 def list_epochs(first: int, growth: int) -> tuple[Epoch, ...]:
     """Return all epochs up to the last tick that a run reaches, and one more."""
-    epochs, begin, length = [], 0, first
+    epochs, begin, length = list[Epoch](), 0, first
     while begin <= MAX_TICK:
         epochs.append(Epoch(len(epochs), begin, find_epoch_radices(min(length, MAX_EPOCH_TICKS))))
         begin, length = epochs[-1].end, min(length * growth, MAX_EPOCH_TICKS)
@@ -221,7 +221,7 @@ def find_epoch_radices(length: int) -> tuple[int, ...]:
 
     All are k or k + 1. With n levels that is least n^2 times the sum of k - 1/k, nearly.
     """
-    found = [(length,)] if length <= MAX_RADIX else []
+    found: list[tuple[int, ...]] = [(length,)] if length <= MAX_RADIX else []
     for inner in range(1, length.bit_length()):
         k = max(2, int(length ** (1 / inner)))
         shapes = [(k + 1,) * larger + (k,) * (inner - larger) for larger in range(inner + 1)]

@@ -126,14 +126,24 @@ class WindowBridge(Settings, LinearMechanism[State]):
         return whole * np.int64(self.bridge.span) + rest
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
-        return self.feed(state, values[None], noise)[0]
+        """Advance part by part, as `Bridge.step_parts` does."""
+        release, noises = np.empty(len(values)), state.noise
+        last, row = state.tick % self.window, (state.tick + 1) % self.window
+        for part in self.bridge.step_parts(noises, state.tick, noise):
+            new = self._scale(noises.whole[part], noises.rest[part])
+            total = state.sums[last, part] + values[part]
+            moves = np.subtract(new, state.noises[row, part]) / self.bridge.span
+            moves += total - state.sums[row, part]
+            release[part], state.sums[row, part], state.noises[row, part] = moves, total, new
+        state.tick += 1
+        return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Release:
         ticks, last = len(block), state.tick % self.window
         noises = self._scale(*self.bridge.feed(state.noise, state.tick, ticks, noise))
         sums = state.sums[last] + np.cumsum(block, axis=0)
         state.tick += ticks
-        moves = self._replace(state.noises, noises, state.tick) / self.bridge.span
+        moves: Release = self._replace(state.noises, noises, state.tick) / self.bridge.span
         moves += self._replace(state.sums, sums, state.tick)
         return moves
 
@@ -152,9 +162,11 @@ class WindowBridge(Settings, LinearMechanism[State]):
         if window >= self.window:
             raise ValueError(f"window must be less than the claim's {self.window}, got {window}")
         now, before = state.tick % self.window, (state.tick - window) % self.window
-        if state.tick < window:
-            return state.sums[now] + state.noises[now] / self.bridge.span
-        return state.sums[now] - state.sums[before] + (state.noises[now] - state.noises[before]) / self.bridge.span
+        sums, noises = state.sums[now], state.noises[now]
+        if state.tick >= window:
+            sums, noises = sums - state.sums[before], noises - state.noises[before]
+        found: Release = sums + noises / self.bridge.span
+        return found
 
     def noise_at(self, tick: int) -> NoiseSum:
         return self.window_noise(self.window, tick)
