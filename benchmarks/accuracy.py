@@ -36,6 +36,8 @@ from streamgauge.continual import (
     SubtractiveTree,
     TwoLevel,
     UnboundedToeplitz,
+    WindowBridge,
+    WindowSum,
     choose,
 )
 
@@ -96,6 +98,13 @@ PURE_ROWS = [
     Row("Hybrid", lambda T: Hybrid(PURE), (19.42, 33.68, 44.24)),
     Row("Endless bridge", lambda T: EndlessBridge(PURE), (13.9, 25.8, 35.1), FITTED),
 ]
+EARLY = "of 2^10 ticks the first are before a whole window"
+WINDOW_ROWS = [
+    Row("Window sum, 60", lambda T: WindowSum(PURE, window=60), (10.33, 10.33, 10.33), EARLY),
+    Row("Window bridge, 60", lambda T: WindowBridge(PURE, window=60), (8.23, 8.23, 8.23), EARLY),
+    Row("Window sum, 1024", lambda T: WindowSum(PURE, window=1024), (22.04, 22.04, 22.04), EARLY),
+    Row("Window bridge, 1024", lambda T: WindowBridge(PURE, window=1024), (15.79, 15.79, 15.79), EARLY),
+]
 RHO_ROWS = [
     Row("Binary", lambda T: Binary(RHO, horizon=T), (7.417, 11.66, 14.49), TOP),
     Row("Binary refined", lambda T: Binary(RHO, horizon=T, refine=True), (5.650, 8.650, 10.65), TOP),
@@ -114,6 +123,8 @@ RHO_ROWS = [
 CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
     ("pure, bounded", lambda: choose(PURE, horizon=2**20), 28.4),
     ("pure, unbounded", lambda: choose(PURE), 35.1),
+    ("pure, window of 60", lambda: choose(PURE, window="sliding 60"), 8.4),
+    ("pure, window of 1,024", lambda: choose(PURE, window="sliding 1024"), 16.0),
     ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 61.4),
     ("rho = 1/2, bounded", lambda: choose(RHO, horizon=2**20), 5.39),
     ("rho = 1/2, unbounded", lambda: choose(RHO), 6.85),
@@ -174,6 +185,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out T = 2^20 from the simulations")
     horizons = HORIZONS[:2] if parser.parse_args().quick else HORIZONS
     print_rows("Pure epsilon = 1: root of the mean squared error over t = 1..T", PURE_ROWS, horizons)
+    print_rows("Pure epsilon = 1: sums of the last ticks", WINDOW_ROWS, horizons)
     print_rows("rho = 1/2 zCDP", RHO_ROWS, horizons)
     print(f"\n{'lower bound (mean)':<24}" + "".join(f"   T = {T}: {lower_bound(T):.3f}" for T in horizons))
     print("\nChoices of `choose` at T = 2^20\n")

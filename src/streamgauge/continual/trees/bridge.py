@@ -15,9 +15,10 @@ Exact arithmetic
     alike modulo 2^64. So it moves no share, and no rest, whatever wraps around.
 
 Memory
-    The noises of children that have not begun, of open blocks. They are overwritten with 0 when their child begins. The
-    sum of noise so far is a whole part and a rest, which is below K_0 whenever a block of level 1 begins. An event
-    moves the whole part by -D, and nothing else in memory after its tick.
+    The noises of children that have not begun, of open blocks. They are overwritten with 0 when their child begins, and
+    draws when the step ends, unless `is_wiped` is false. That is for claims whose memory is exact anyway. The sum of
+    noise so far is a whole part and a rest, which is below K_0 whenever a block of level 1 begins. An event moves the
+    whole part by -D, and nothing else in memory after its tick.
 """
 
 from collections.abc import Iterator
@@ -63,6 +64,7 @@ class Bridge:
     radices: tuple[int, ...]
     distribution: Distribution
     top_distribution: Distribution  # of blocks of the top level
+    is_wiped: bool = True
 
     @property
     def levels(self) -> int:
@@ -103,8 +105,10 @@ class Bridge:
         """Do the same, and yield each part of the groups as soon as it is done."""
         width, begun = len(state.whole), self.begun_level(tick)
         with WipedArrays() as secret:
-            tops = secret(draw_rows(self.top_distribution, noise, int(begun == self.levels - 1), width))
-            draws = secret(draw_rows(self.distribution, noise, sum(self.radices[:begun]), width))
+            tops = draw_rows(self.top_distribution, noise, int(begun == self.levels - 1), width)
+            draws = draw_rows(self.distribution, noise, sum(self.radices[:begun]), width)
+            if self.is_wiped:
+                secret(tops), secret(draws)
             for first in range(0, width, PART_GROUPS):
                 part = slice(first, first + PART_GROUPS)
                 self._advance(state.select(part), tick, tops[:, part], draws[:, part])
@@ -127,7 +131,8 @@ class Bridge:
             return
         row = tick % self.radices[0]
         state.whole += state.children[row]
-        state.children[row] = 0
+        if self.is_wiped:
+            state.children[row] = 0
         state.rest += state.rests[0]
 
     def _take_child(self, state: BridgeState, tick: int, level: int) -> tuple[Ints, Ints]:

@@ -116,7 +116,8 @@ class EndlessBridge(Settings, LinearMechanism[State]):
         split = parse_rational(self.split, "split")
         moved = self.tick_sensitivity.l1 * min(self.unit.ticks, self.horizon or self.unit.ticks)
         inner = self.loss.part(1 - split).calibrate(l1=moved * len(radices), l2_squared=0)
-        return Bridge(radices, inner, self.loss.part(split).calibrate(l1=moved, l2_squared=0))
+        top = self.loss.part(split).calibrate(l1=moved, l2_squared=0)
+        return Bridge(radices, inner, top, is_wiped=False)
 
     def initial(self, width: int, noise: Noise) -> State:
         return State(0, np.zeros(width, np.int64), self.bridge(self.epoch(1)).initial(width))

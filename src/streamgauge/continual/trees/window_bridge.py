@@ -98,7 +98,7 @@ class WindowBridge(Settings, LinearMechanism[State]):
 
     @cached_property
     def bridge(self) -> Bridge:
-        return Bridge(self.radices or (), self.distribution, self.distribution)
+        return Bridge(self.radices or (), self.distribution, self.distribution, is_wiped=False)
 
     def initial(self, width: int, noise: Noise) -> State:
         sums, noises = np.zeros((2, self.window, width), np.int64)
