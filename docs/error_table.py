@@ -45,7 +45,6 @@ ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
     "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),
     "`BufferedToeplitz`": lambda loss, T: BufferedToeplitz(loss, horizon=T),
     "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
-    "`Binary`, pan-private": lambda loss, T: Binary(loss, horizon=T, pan_private=True),
     "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
     "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),
     "`EndlessBridge` (no end)": lambda loss, T: EndlessBridge(loss),

@@ -37,7 +37,7 @@ from streamgauge.continual.mechanism import LinearMechanism, Release, Settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.bridge import Bridge, BridgeState
 from streamgauge.continual.trees.bridge_tree import MAX_LEVELS, MAX_RADIX, UNIT_NOISE, BridgeTree, parse_radices
-from streamgauge.continual.trees.window_sum import MAX_WINDOW_TICKS
+from streamgauge.continual.trees.window_sum import check_window
 from streamgauge.continual.validation import check_noise, check_settings, check_whole
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
 from streamgauge.privacy import Loss
@@ -68,10 +68,7 @@ class WindowBridge(Settings, LinearMechanism[State]):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
-        check_whole("window", self.window)
-        if self.window > MAX_WINDOW_TICKS:
-            why = "a run remembers as many numbers for each group"
-            raise ValueError(f"window must be at most 2**26 ticks ({why}), got {self.window}")
+        check_window(self.window)
         given = self._search_radices() if self.radices is None else parse_radices(self.radices)
         object.__setattr__(self, "radices", given)
         if prod(given) > self.window:
