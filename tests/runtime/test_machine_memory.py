@@ -24,7 +24,7 @@ def test_releases_that_keep_more_than_the_machine_has_are_never_charged(tmp_path
     plan = made.plan()
     assert any("the memory of this machine" in reason for reason in plan.refusals)
     assert plan.as_json()["memory_bytes"] == plan.memory_bytes > SMALL
-    assert "memory\n  all releases keep 183" in str(plan)
+    assert "memory\n  all releases keep 320" in str(plan)
 
 
 def test_a_twin_that_does_not_look_charges_them(tmp_path, monkeypatch):
