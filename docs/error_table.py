@@ -11,12 +11,13 @@ from typing import Any
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     Hybrid,
     Kary,
     LinearMechanism,
     Segments,
-    SimpleI,
     SimpleII,
     SmoothBinary,
     SquareRoot,
@@ -33,21 +34,20 @@ PAGE = Path(__file__).parent / "continual.md"
 BEGIN, END = "<!-- error table: begin -->\n", "<!-- error table: end -->\n"
 HORIZONS = (2**10, 2**16, 2**20)
 ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
-    "`SimpleI`": lambda loss, T: SimpleI(loss, horizon=T),
     "`SimpleII` (no end, pan-private)": lambda loss, T: SimpleII(loss),
     "`TwoLevel`": lambda loss, T: TwoLevel(loss, horizon=T),
     "`Binary`": lambda loss, T: Binary(loss, horizon=T),
     "`Binary`, refined": lambda loss, T: Binary(loss, horizon=T, refine=True),
     "`Kary`": lambda loss, T: Kary(loss, horizon=T),
+    "`BridgeTree`": lambda loss, T: BridgeTree(loss, horizon=T),
     "`SubtractiveTree`": lambda loss, T: SubtractiveTree(loss, horizon=T),
     "`SmoothBinary`": lambda loss, T: SmoothBinary(loss, horizon=T),
     "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),
     "`BufferedToeplitz`": lambda loss, T: BufferedToeplitz(loss, horizon=T),
     "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
-    "`Binary`, pan-private": lambda loss, T: Binary(loss, horizon=T, pan_private=True),
     "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
     "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),
-    "`Hybrid`, Chan's halves": lambda loss, T: Hybrid(loss, inner=Binary, growth=2, first=1, split="1/2"),
+    "`EndlessBridge` (no end)": lambda loss, T: EndlessBridge(loss),
     "`Hybrid`, pan-private": lambda loss, T: Hybrid(loss, pan_private=True),
     "`UnboundedToeplitz` (no end)": lambda loss, T: UnboundedToeplitz(loss),
 }

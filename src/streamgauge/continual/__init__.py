@@ -22,6 +22,8 @@ from streamgauge.continual.run import LimitExceededError, Run, RunFailedError
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.binary import Binary
+from streamgauge.continual.trees.bridge_tree import BridgeTree
+from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -29,14 +31,17 @@ from streamgauge.continual.trees.simple import SimpleI, SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound
 
 __all__ = [
     "Binary",
     "Bound",
+    "BridgeTree",
     "BufferedToeplitz",
     "Candidate",
+    "EndlessBridge",
     "ExponentialDecay",
     "Hybrid",
     "InvalidSaveError",
@@ -57,6 +62,7 @@ __all__ = [
     "SubtractiveTree",
     "TwoLevel",
     "UnboundedToeplitz",
+    "WindowBridge",
     "WindowSum",
     "choose",
     "compare",

@@ -23,6 +23,8 @@ from streamgauge.continual.factorizations.square_root import SquareRoot
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
 from streamgauge.continual.trees.binary import Binary
+from streamgauge.continual.trees.bridge_tree import BridgeTree
+from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -30,6 +32,7 @@ from streamgauge.continual.trees.simple import SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound, check_bound, check_whole
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
@@ -37,6 +40,7 @@ from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 DEFAULT_MEMORY_NUMBERS = 256  # numbers a group may keep
 BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     Kary,
+    BridgeTree,
     SubtractiveTree,
     Binary,
     TwoLevel,
@@ -45,16 +49,16 @@ BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     SquareRoot,
     BufferedToeplitz,
 )
-UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz)
+UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, EndlessBridge, UnboundedToeplitz)
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
 
 
-WINDOW_MECHANISMS: dict[str, type[LinearMechanism[Any]]] = {
-    "window": WindowSum,
-    "half_life": ExponentialDecay,
-    "exponent": PolynomialDecay,
+WINDOW_MECHANISMS: dict[str, tuple[type[LinearMechanism[Any]], ...]] = {
+    "window": (WindowSum, WindowBridge),
+    "half_life": (ExponentialDecay,),
+    "exponent": (PolynomialDecay,),
 }
 
 
@@ -138,8 +142,8 @@ def choose(
     With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too.
 
     >>> from streamgauge import Pure
-    >>> choose(Pure(1), horizon=1000).branching
-    13
+    >>> choose(Pure(1), horizon=1000).radices
+    (14, 14)
     """
     settings: dict[str, Any] = {"pan_private": pan_private, "bound": bound, "unit": unit, "open_ticks": open_ticks}
     return compare(loss, horizon=horizon, window=window, memory=memory, **settings).best
@@ -223,8 +227,8 @@ def list_candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Mec
     """Yield the mechanisms that answer a window, by name."""
     kind, setting, size = parse_window(window)
     if kind != "running":
-        windowed: type[LinearMechanism[Any]] = WINDOW_MECHANISMS[setting]
-        yield windowed.__name__, _build_factory(windowed, horizon=horizon, **{setting: size})
+        for windowed in WINDOW_MECHANISMS[setting]:
+            yield windowed.__name__, _build_factory(windowed, horizon=horizon, **{setting: size})
         return
     ends = {} if horizon is None else {"horizon": horizon, "last_tick": horizon}
     for cls in UNBOUNDED_MECHANISMS:

@@ -41,6 +41,7 @@ MAX_RUNNERS_UP = 3
 MAX_FILES = 100  # files of a source whose headers a plan reads
 SHOWN_SETTINGS: tuple[str, ...] = (
     "branching",
+    "radices",
     "refine",
     "window",
     "half_life",
@@ -293,7 +294,7 @@ def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
     )
     chosen = statistic.linear_counter
     own = chosen.rmse(found.ticks)
-    for each in found.candidates:
+    for each in found.candidates if own else ():
         if not each.refusal and each.mechanism != chosen and (part.measure.key is None or each.rmse >= own):
             yield each.name, float(each.rmse / own)
 
