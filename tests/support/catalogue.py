@@ -41,6 +41,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "ExponentialDecay": [{"decay": "9/10"}, {"decay": "1/2"}, {"decay": "999/1000"}],
     "PolynomialDecay": [{"exponent": 1}, {"exponent": "1/2"}, {"exponent": "1/100"}],
+    "BufferedToeplitz": [{}, {"normalised": True}],
     "UnboundedToeplitz": [{}],
 }
 

@@ -66,6 +66,7 @@ REFUSAL_PREFIXES = ("loss must be", "pan_private must be", "inner must be", "uni
 MECHANISM_SETTINGS: dict[str, Sequence[Settings]] = {
     "Kary": ({}, {"branching": 3}),
     "Binary": ({}, {"refine": True}),
+    "BufferedToeplitz": ({}, {"normalised": True}),
     "Hybrid": ({}, {"inner": Binary, "growth": 2, "first": 1}, {"inner": Kary, "growth": 3}),
     "SubtractiveTree": ({}, {"branching": 3}),
     "TwoLevel": ({}, {"block_size": 3}),

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from streamgauge.continual.decay.exponential import ExponentialDecay
 from streamgauge.continual.decay.polynomial import PolynomialDecay
 from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToeplitz
+from streamgauge.continual.factorizations.coefficients import BUFFER_COUNTS
 from streamgauge.continual.factorizations.square_root import SquareRoot
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
@@ -233,6 +234,10 @@ def list_candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Mec
         for cls in BOUNDED_MECHANISMS:
             yield cls.__name__, _build_factory(cls, horizon=horizon)
         yield "Binary refined", _build_factory(Binary, horizon=horizon, refine=True)
+        yield (
+            "BufferedToeplitz normalised",
+            _build_factory(BufferedToeplitz, horizon=horizon, buffers=max(BUFFER_COUNTS), normalised=True),
+        )
 
 
 def _list_outside(window: str, horizon: int | None, plugins: tuple[str, ...]) -> Iterator[tuple[str, MechanismFactory]]:

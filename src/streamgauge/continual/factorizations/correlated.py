@@ -38,9 +38,9 @@ from streamgauge.continual.factorizations.encoder import (
     correlate,
     rounding_width,
 )
+from streamgauge.continual.factorizations.toeplitz import lower_triangle
 from streamgauge.continual.mechanism import LinearMechanism
 from streamgauge.continual.run import LimitExceededError
-from streamgauge.continual.factorizations.toeplitz import lower_triangle
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.validation import check_settings
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term

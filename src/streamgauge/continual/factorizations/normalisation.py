@@ -45,10 +45,12 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import ceil, isqrt
+from typing import Protocol
 
 import numpy as np
 
 from streamgauge.continual.factorizations.encoder import (
+    MAX_NARROW_GROUPS,
     Encoder,
     Floats,
     NoiseResponse,
@@ -84,11 +86,11 @@ class ColumnScales:
         total = ticks * longest
         for lag, end in zip(lags, ends, strict=True):
             pairs = (end - lag) * (2 * ticks - lag - end + 1)  # twice the sum of ticks - l over lag <= l < end
-            total += pairs * min(longest, self._bound_entry(lag))
+            total += pairs * min(longest, self.bound_entry(lag))
         return round_up(total, 64)
 
-    def _bound_entry(self, lag: int) -> Fraction:
-        """Return R_l."""
+    def bound_entry(self, lag: int) -> Fraction:
+        """Return R_l, a bound on the entries of the Gram matrix at this distance."""
         powers = [ceil(power_bound(1 - term.rate, lag, up=True) * 2**GRAM_BITS) for term in self.encoder.terms]
         first = sum(term.weight * power_bound(1 - term.rate, lag - 1, up=True) for term in self.encoder.terms)
         fixed = ceil(first * 2**GRAM_BITS)
@@ -132,16 +134,15 @@ class ColumnScales:
         One row per tick. u = q M + r turns into q 2^bits + round(r 2^bits/M), so that a u that is larger by
         M 2^(G - bits), that of an item more, gives a whole unit more.
         """
-        quotients = np.empty_like(correlated[0] if len(correlated) else correlated)
-        for row, top in zip(correlated, self.list_tops(before, len(correlated)).tolist(), strict=True):
+        tops = self.list_tops(before, len(correlated))
+        marks = np.flatnonzero(np.diff(tops)) + 1 if correlated.shape[1] <= MAX_NARROW_GROUPS else range(1, len(tops))
+        for rows, top in zip(
+            np.split(correlated, marks), tops[[0, *marks]].tolist() if len(tops) else (), strict=False
+        ):
             if top != 1 << self.bits:
-                np.floor_divide(row, top, out=quotients)
-                row -= quotients * top
-                row <<= self.bits
-                row += top >> 1
-                np.floor_divide(row, top, out=row)
-                quotients <<= self.bits
-                row += quotients
+                quotients = rows // top
+                rest = ((rows - quotients * top) << self.bits) + (top >> 1)
+                rows[:] = (quotients << self.bits) + rest // top
 
 
 @lru_cache(maxsize=64)
@@ -184,10 +185,22 @@ def list_short_numbers(most: int, bits: int) -> list[int]:
     return found
 
 
+class PieceFactors(Protocol):
+    """The factors f of scales, a constant over each piece."""
+
+    @property
+    def starts(self) -> tuple[int, ...]: ...
+
+    @property
+    def factors(self) -> Floats: ...
+
+    def find_piece(self, tick: int) -> int: ...
+
+
 class NormalisedResponse:
     """The variance of releases under scaled columns, for draws of variance 1."""
 
-    def __init__(self, plain: NoiseResponse, scales: ColumnScales) -> None:
+    def __init__(self, plain: NoiseResponse, scales: PieceFactors) -> None:
         self.plain, self.scales = plain, scales
         self.lost = np.append(plain.rate, plain.poles)
         products = self.lost[:, None] + self.lost - np.outer(self.lost, self.lost)
