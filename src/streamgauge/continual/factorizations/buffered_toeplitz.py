@@ -92,6 +92,10 @@ class BufferedToeplitz(BoundedSettings, RunningCount):
     def encoder(self) -> Encoder:
         return (normalised_encoder if self.normalised else bounded_encoder)(self.buffers, self.horizon)
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return not self.normalised  # scaled columns are longer later: no proof is known
+
     @cached_property
     def scales(self) -> ColumnScales | None:
         """The scales of the columns, on the finest grid that divides the noise's."""

@@ -248,6 +248,10 @@ class RunningCountState:
 class RunningCount(CorrelatedMechanism[RunningCountState]):
     """Running counts: the exact sums, on the grid, of the noisy items."""
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
     def initial(self, width: int, noise: Noise) -> RunningCountState:
         zeros = np.zeros((2, width), np.int64)
         return RunningCountState(0, zeros[0], zeros[1], NoiseBuffers.empty(self.encoder, width))
