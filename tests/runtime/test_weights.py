@@ -89,9 +89,9 @@ def test_a_followed_file_counts_the_same_in_the_order_of_arrival(tmp_path: Path)
     check(made, events())
 
 
-def test_commits_of_single_ticks_and_two_processes_count_the_same(tmp_path: Path) -> None:
+def test_commits_of_single_ticks_count_the_same(tmp_path: Path) -> None:
     write(tmp_path, events())
-    made = pipeline(tmp_path, weighed() | {"engine": {"kind": "processes"}})
+    made = pipeline(tmp_path, weighed())
     run(made, max_batch_ticks=1)
     check(made, events())
 

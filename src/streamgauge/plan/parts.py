@@ -103,8 +103,7 @@ def group_aggregates(aggregates: tuple[Aggregate, ...], *, shares: bool = True) 
 
 def _build_part(group: AggregateGroup, query: Query, level: int, settings: PartSettings, stream: Stream) -> CounterPart:
     draft = group.function.build(group, settings, stream)
-    columns = query.columns if stream.weight is None else query.columns | {stream.weight}
-    measure = Measure(query.where, query.groups[:level], draft.values, draft.cell, query.lookups, columns)
+    measure = Measure(query.where, query.groups[:level], draft.values, draft.cell, query.lookups, query.columns)
     return CounterPart(level, draft.statistic, measure, draft.outputs, draft.is_code_count, predict=draft.predict)
 
 
