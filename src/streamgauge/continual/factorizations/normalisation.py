@@ -135,14 +135,22 @@ class ColumnScales:
         M 2^(G - bits), that of an item more, gives a whole unit more.
         """
         tops = self.list_tops(before, len(correlated))
-        marks = np.flatnonzero(np.diff(tops)) + 1 if correlated.shape[1] <= MAX_NARROW_GROUPS else range(1, len(tops))
-        for rows, top in zip(
-            np.split(correlated, marks), tops[[0, *marks]].tolist() if len(tops) else (), strict=False
-        ):
-            if top != 1 << self.bits:
-                quotients = rows // top
-                rest = ((rows - quotients * top) << self.bits) + (top >> 1)
-                rows[:] = (quotients << self.bits) + rest // top
+        narrow = correlated.shape[1] <= MAX_NARROW_GROUPS  # else a row at a time stays near the cache
+        begins = np.flatnonzero(np.diff(tops, prepend=0)) if narrow else np.arange(len(tops))
+        for begin, end in pairwise([*begins.tolist(), len(tops)]):
+            if tops[begin] != 1 << self.bits:
+                divide_rows(correlated[begin:end], int(tops[begin]), self.bits)
+
+
+def divide_rows(rows: Ints, top: int, bits: int) -> None:
+    """Divide by top/2^bits in place, to the nearest whole number."""
+    quotients = rows // top
+    rows -= quotients * top
+    rows <<= bits
+    rows += top >> 1
+    np.floor_divide(rows, top, out=rows)
+    quotients <<= bits
+    rows += quotients
 
 
 @lru_cache(maxsize=64)
