@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from streamgauge.audit.pipeline.inputs import CandidateRecords
 from streamgauge.config.canonical import build_blocks
 from streamgauge.config.errors import InvalidReleaseError, PipelineFileError
 from streamgauge.plan.parts import CounterPart
@@ -130,6 +131,13 @@ def test_the_weight_and_the_changes_are_pinned(tmp_path: Path) -> None:
     text = build_blocks(file.stream, file.lookups, file.releases)["stream"]
     assert '"weight":"change"' in text
     assert '"max_changes":3' in text
+
+
+def test_the_audit_of_a_file_tries_events_of_both_weights(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, weighed()).file
+    plans = [plan_release(file, release) for release in file.releases]
+    records = CandidateRecords(file, plans, TICKS).list_records(40)
+    assert {dict(record.columns)["change"] for record in records} == {-1, 1}
 
 
 @pytest.mark.parametrize(
