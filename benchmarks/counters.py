@@ -75,6 +75,8 @@ def build_subjects() -> list[Subject]:
         Subject("Segments", Segments(PURE, horizon=T)),
         Subject("Hybrid", Hybrid(PURE), warm=100),
         Subject("Toeplitz, 4 buffers", BufferedToeplitz(RHO, horizon=T)),
+        Subject("Toeplitz, normalised", BufferedToeplitz(RHO, horizon=T, normalised=True)),
+        Subject("Toeplitz, normalised, 6", BufferedToeplitz(RHO, horizon=T, buffers=6, normalised=True)),
         Subject("Unbounded Toeplitz", UnboundedToeplitz(RHO), 64),
         Subject("Square root", SquareRoot(RHO, horizon=T), wide=False),
         Subject("Window sum, 60", WindowSum(PURE, window=60), warm=128),

@@ -1,7 +1,8 @@
 """Fits the tables of `coefficients` and prints them. Needs SciPy; takes some minutes.
 
 A bounded row minimises the mean squared error over its horizon: squared norm of C times mean squared
-norm of the rows of A C^-1. The unbounded row minimises the worst ratio, over powers of two up to 2^48,
+norm of the rows of A C^-1. A normalised row does so for columns scaled to the norm of the first, near the
+bounded row. The unbounded row minimises the worst ratio, over powers of two up to 2^48,
 of its root mean squared error to a line near that of Jacobsen and Fawaz's coefficients. From the real
 optimum, rates are rounded to powers of 1/2 and moved while that helps, the weights following; it costs
 0.3 % of error at most, and saves every run a multiplication.
@@ -9,6 +10,7 @@ optimum, rates are rounded to powers of 1/2 and moved while that helps, the weig
     python benchmarks/fit_toeplitz.py > table.txt
 """
 
+from bisect import bisect_right
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -16,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import minimize
 
+from streamgauge.continual.factorizations.coefficients import bounded_encoder
 from streamgauge.continual.factorizations.encoder import (
     Encoder,
     Exponential,
@@ -23,11 +26,14 @@ from streamgauge.continual.factorizations.encoder import (
     NoiseResponse,
     decayed_share,
 )
+from streamgauge.continual.factorizations.normalisation import NormalisedResponse, list_short_numbers
 
 Floats = npt.NDArray[np.float64]
 Score = Callable[[ExponentialTerms], float]
 FIRST = {2: 4, 3: 6, 4: 8, 6: 17}  # buffers -> log2 of the least horizon that has use for so many
+NORMALISED = range(8, 17)  # log2 of the horizons at which 4 buffers are fitted to scaled columns
 LAST = 48
+FITTED_BITS = 3  # significant bits of the distances at which fitted pieces begin
 UNBOUNDED = 8  # exponentials: with 12 the error is 3 % less, and a step half as slow again
 SCALES = np.arange(2, LAST + 1, 2)
 LINE = 2.5 + 0.2135 * SCALES  # near Jacobsen and Fawaz: 4.671, 5.976, 6.822 at 2^10, 2^16, 2^20
@@ -58,6 +64,29 @@ def bounded(horizon: int) -> Score:
 
     def score(encoder: ExponentialTerms) -> float:
         return 0.5 * float(np.log(norm_squared(encoder, horizon) * NoiseResponse(encoder).mean_variance(horizon)))
+
+    return score
+
+
+class RealScales:
+    """Scales in floating point, over fewer and longer pieces."""
+
+    def __init__(self, encoder: ExponentialTerms, horizon: int) -> None:
+        distances = np.array([horizon, *(n for n in reversed(list_short_numbers(horizon - 1, FITTED_BITS)) if n)])
+        norms = np.array([norm_squared(encoder, distance) for distance in distances.tolist()])
+        self.starts = tuple((horizon - distances).tolist())
+        self.factors = np.sqrt(norms / norms[0])
+
+    def find_piece(self, tick: int) -> int:
+        return bisect_right(self.starts, tick - 1) - 1
+
+
+def normalised(horizon: int) -> Score:
+    """The same as `bounded`, under scaled columns."""
+
+    def score(encoder: ExponentialTerms) -> float:
+        response = NormalisedResponse(NoiseResponse(encoder), RealScales(encoder, horizon))
+        return 0.5 * float(np.log(norm_squared(encoder, horizon) * response.mean_variance(horizon)))
 
     return score
 
@@ -118,7 +147,10 @@ def rounded(point: Floats, score: Score) -> Encoder:
     """Near a real optimum: powers of 1/2 for the rates, moved while that helps, then small rationals."""
     real = Real(point)
     shifts = tuple(int(k) for k in np.maximum(np.rint(-np.log2(real.rates)), 1))
-    best = Shifting(shifts, np.log(real.weights)).refitted(score)
+    return moved_while_better(Shifting(shifts, np.log(real.weights)).refitted(score), score)
+
+
+def moved_while_better(best: Shifting, score: Score) -> Encoder:
     while True:
         moved = [other.refitted(score) for other in best.neighbours() if other.sensible]
         better = min(moved, key=score)
@@ -147,6 +179,11 @@ def main() -> None:
             best = rounded(point, score)
             print(f"{buffers} {scale} {np.exp(score(best)):.4f} | {row(best)}", flush=True)
             point[0] -= 0.7
+    for scale in NORMALISED:
+        near, score = bounded_encoder(4, 2**scale), normalised(2**scale)
+        shifts = tuple(term.rate_bits for term in near.terms)
+        best = moved_while_better(Shifting(shifts, np.log(near.weights)).refitted(score), score)
+        print(f"normalised 4 {scale} {np.exp(score(best)):.4f} | {row(best)}", flush=True)
     rates = np.geomspace(2.0**-46, 0.3, UNBOUNDED)
     weights = np.sqrt(rates) / np.sqrt(1 - np.log(rates))
     point = np.log(np.append(rates, 0.47 * weights / weights.sum()))

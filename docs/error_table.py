@@ -44,6 +44,9 @@ ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
     "`SmoothBinary`": lambda loss, T: SmoothBinary(loss, horizon=T),
     "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),
     "`BufferedToeplitz`": lambda loss, T: BufferedToeplitz(loss, horizon=T),
+    "`BufferedToeplitz`, normalised, 6 buffers": lambda loss, T: BufferedToeplitz(
+        loss, horizon=T, buffers=6, normalised=True
+    ),
     "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
     "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
     "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),

@@ -16,6 +16,7 @@ from tests.support.crash_readers import Watched, unbroken
         ("followed", "kill", False),
         ("batch users", "kill", True),
         ("followed users", "fault", True),
+        ("followed weighed", "fault", False),
     ],
 )
 def test_a_run_that_dies_at_every_step_is_one_run(kind, how, noisy):

@@ -29,6 +29,7 @@ COLUMNS = {
     "x": {"bounds": [0, 10], "grid": 1},
     "u": {"hash_cells": 1000},
 }
+WEIGHED = {"d": {"values": [f"k{i}" for i in range(5)], "max_changes": 3}, "w": {"values": [-1, 1]}}
 EACH = {"name": "each", "sql": "SELECT g, COUNT(*), SUM(x) FROM v GROUP BY g", "window": "each"}
 BINARY_INSIDE = {"name": "Hybrid", "inner": "Binary"}
 RUNNING = {"name": "running", "sql": "SELECT COUNT(*), AVG(x) FROM v", "mechanism": BINARY_INSIDE}
@@ -47,6 +48,8 @@ COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "wind
 LATEST = {**COUNTS, "name": "latest", "window": "sliding 30s"}
 DENSITY = {"name": "density", "sql": "SELECT DENSITY(u) FROM v", "window": "running", "epsilon": 6}
 DENSITIES = tuple({**DENSITY, "name": f"density_{place}", "epsilon": 1} for place in range(8))
+LEFT = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT d) FROM v"}
+NET = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
@@ -82,6 +85,7 @@ class Kind:
     batch: int = 1  # ticks in a commit
     every: int = 1  # seconds between two events that are there from the beginning
     private: bool = False  # whether its memory may be seized
+    weight: str | None = None  # the column of weights
     silent: bool = True  # whether it can be run without noise: tables of users cannot
 
     @property
@@ -101,6 +105,8 @@ class Kind:
             "key": "file:c.key",
             "columns": COLUMNS,
         }
+        if self.weight is not None:
+            stream |= {"weight": self.weight, "columns": COLUMNS | WEIGHED}
         if self.private:
             stream["pan_private"] = True
         elif self.mode == "streaming":
@@ -150,6 +156,7 @@ def group(number: int) -> str:
 
 def line(number: int) -> str:
     told = {"ts": moment(number), "g": group(number), "k": f"k{number * number % 47}"}
+    told |= {"d": f"k{number % 5}", "w": (1, 1, -1, 1, 5)[number * 3 % 7 % 5]}
     return json.dumps(told | {"x": number % 11, "u": f"u{number * 7 % 23}"}) + "\n"
 
 
@@ -159,6 +166,8 @@ KINDS = {
     "batch users": Kind(30, unit=USERS, releases=OF_USERS),
     "followed": Kind(30, mode="streaming", releases=(*RELEASES, SMOOTH)),
     "followed users": Kind(30, mode="streaming", unit=USERS, releases=OF_USERS, sinks=SINKS[:2]),
+    "weighed": Kind(30, releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
+    "followed weighed": Kind(30, mode="streaming", releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "sent": Kind(12, source="http", mode="streaming", sinks=SINKS[:1]),
     "sent users": Kind(12, source="http", mode="streaming", unit=USERS, releases=BRIEF, sinks=SINKS[:1]),

@@ -89,6 +89,8 @@ def moved_too_far(statistic: Any, moves: Any, units: int) -> Iterator[str]:
         yield f"squared L2 {max(l2)} above {units**2} x {reach.l2_squared}"
     if sum(l1) > ticks * reach.l1:
         yield f"L1 of all ticks {sum(l1)} above {ticks} x {reach.l1}"
+    if statistic.HAS_MEMORY and statistic.alternates:  # a unit of one tick that pays for each of its moves
+        return
     by_group = statistic.HAS_MEMORY and statistic.window == "running"  # each has first appearances of its own
     touched = (moves != 0).sum(axis=0).max() if by_group else np.count_nonzero(l1)
     if touched > ticks:

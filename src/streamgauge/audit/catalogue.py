@@ -66,6 +66,7 @@ REFUSAL_PREFIXES = ("loss must be", "pan_private must be", "inner must be", "uni
 MECHANISM_SETTINGS: dict[str, Sequence[Settings]] = {
     "Kary": ({}, {"branching": 3}),
     "Binary": ({}, {"refine": True}),
+    "BufferedToeplitz": ({}, {"normalised": True}),
     "Hybrid": ({}, {"inner": Binary, "growth": 2, "first": 1}, {"inner": Kary, "growth": 3}),
     "BridgeTree": ({}, {"radices": (2, 2)}, {"radices": (3,)}),
     "EndlessBridge": ({}, {"first": 2, "growth": 2}),
@@ -100,7 +101,7 @@ def to_axes(rows: list[Any]) -> Settings:
 NUMBER_SETTINGS: Settings = {"lower": -3, "upper": 2, "step": "1/2"}
 AXIS_SETTINGS: Settings = {"lower": 0, "upper": 8, "step": 1, "branching": 2}
 PLANE_SETTINGS: Settings = {"axes": {"x": Axis(0, 4, 1), "y": Axis(0, 2, 1)}, "branching": 2}
-TITLE_SETTINGS = "squares", "hashed", "cells"  # settings that are in the title
+TITLE_SETTINGS = "squares", "hashed", "cells", "max_changes"  # settings that are in the title
 STATISTIC_CASES: dict[str, Sequence[StatisticCase]] = {
     "Count": (StatisticCase({}, (1, None)), StatisticCase({"cells": 8, "window": "each"}, (1, None))),
     "Sum": (StatisticCase(NUMBER_SETTINGS, (-7, 0, 2, None)),),
@@ -118,6 +119,7 @@ STATISTIC_CASES: dict[str, Sequence[StatisticCase]] = {
     "Distinct": (
         StatisticCase({"universe": 9}, (0, 1, 20), to_user_columns),
         StatisticCase({"universe": 9, "hashed": True}, (0, 1, 20), to_user_columns),
+        StatisticCase({"universe": 9, "max_changes": 2}, (0, 1, 20), to_user_columns),
     ),
 }
 
@@ -302,7 +304,9 @@ def _list_statistics(cls: type[Statistic[Any]], request: AuditRequest) -> Iterat
             claim = build_claim(cls, loss, {"horizon": ticks, **kind.settings, **unit})
             if claim is None:
                 continue
-            title = format_title(cls.__name__, {name: True for name in TITLE_SETTINGS if name in kind.settings})
+            title = format_title(
+                cls.__name__, {name: kind.settings[name] for name in TITLE_SETTINGS if name in kind.settings}
+            )
             title += f", {describe_coverage(ticks, wanted)}" if ticks < wanted else ""
             rest = (ticks, kind.event_values)
             yield CatalogueEntry("vectors", title, StatisticSubject(claim, *rest, 2, kind.to_columns))

@@ -58,8 +58,10 @@ def _encode_fraction(value: Any) -> str:
 def _build_stream_block(stream: Stream) -> dict[str, Any]:
     columns = {name: _build_column_block(column) for name, column in stream.columns.items()}
     fixed = {name: getattr(stream, name) for name in STREAM_FIELDS}
-    private = {"pan_private": True, "reserved_intrusions": stream.reserved_intrusions} if stream.pan_private else {}
-    return {**fixed, **private, "unit": _with_kind(stream.unit), "columns": columns}
+    chosen: dict[str, Any] = {} if stream.weight is None else {"weight": stream.weight}
+    if stream.pan_private:
+        chosen |= {"pan_private": True, "reserved_intrusions": stream.reserved_intrusions}
+    return {**fixed, **chosen, "unit": _with_kind(stream.unit), "columns": columns}
 
 
 def _build_source_block(stream: Stream) -> dict[str, Any]:

@@ -5,6 +5,7 @@
     sensor = { hash_cells = 65536, expected_distinct = 4000 }      any text, as a keyed hash
     diagnosis = { max_groups = 1000 }                          groups that are discovered, for a delta
     note = { type = "text" }                                   read by expressions only
+    door = { values = ["a", "b"], max_changes = 4 }            values that leave, under `[stream] weight`
     emoji = { report = "LocalHashing", ... }                   private already: see below
 
 Each column is declared in one of these forms. `type` may be repeated if it follows from the rest.
@@ -206,12 +207,14 @@ def _check_vector(table: TomlTable, report: ReportColumn) -> None:
 
 COLUMN_KEYS = (
     *("values", "other", "bounds", "grid", "type", "hash_cells", "expected_distinct", "max_groups"),
+    "max_changes",
     *REPORT_KEYS,
 )
 DECLARATION_KEYS = ("values", "bounds", "hash_cells", "max_groups")
 REQUIRED_KEYS = {"other": "values", "grid": "bounds", "expected_distinct": "hash_cells"}
 TYPE: Rule[Kind] = build_choice_rule("text", "number", "boolean")
 MAX_COLUMN_VALUES = 10**6
+MAX_VALUE_CHANGES = 2**16 - 1
 OTHER_LABEL = "other"
 
 
@@ -255,7 +258,10 @@ def _parse_column(name: str, table: TomlTable) -> Column:
     for key in REPORT_KEYS:
         if key in table:
             raise table.build_error(key, "left out unless there is a report = ...", got="it without")
+    if "max_changes" in table and not {"values", "hash_cells"} & {*ways}:
+        raise table.build_error("max_changes", "left out unless there are values or hash_cells", got="it without")
     column = _COLUMN_PARSERS[ways[0] if ways else "type"](name, table)
+    column = replace(column, max_changes=table.get_optional("max_changes", build_int_rule(1, MAX_VALUE_CHANGES)))
     if table.get_optional("type", TYPE, column.kind) != column.kind:
         raise table.build_error("type", f'"{column.kind}" or left out, as {ways[0]} say')
     return column

@@ -42,6 +42,7 @@ class Column:
     hash_cells: int | None = None  # any text, as a keyed hash below this number
     expected_distinct: int | None = None  # expected values of a hashed column, for predictions
     max_groups: int | None = None  # groups are discovered, at most so many
+    max_changes: int | None = None  # times that each value may come or leave, if events have weights
     report: "ReportColumn | None" = None  # codes of reports that devices have made private
 
 
@@ -74,6 +75,7 @@ class Stream:
     unit: Unit
     budget: Loss
     user: str | None = None  # the column that names users, if they are the unit
+    weight: str | None = None  # the column that is +1 or -1: an event comes, or is taken back
     max_users: int | None = None  # number to which the memory of users is padded
     allowed_lateness: int = 0
     allowed_earliness: int = 0

@@ -11,6 +11,7 @@
     end                the stream continues; a batch must say
     time               required, unless records are reports of devices (see below)
     pan_private        false: memory is exact, and encrypted on disk (for true see below)
+    weight             every event counts once; else the column that is +1 or -1 (see below)
 
 Nothing else has a default: the curator must declare the unit of privacy (`unit`) and its total loss (`budget`).
 
@@ -27,6 +28,14 @@ Nothing else has a default: the curator must declare the unit of privacy (`unit`
 
 `reserved_intrusions` is the number of announced intrusions that the plan reserves. It applies to tables, because each
 intrusion spends of their loss. Counters survive any number, and reserve none.
+
+**weight = "change"**: a stream whose events may be taken back. The column must be declared with `values = [-1, 1]`. Any
+other value is dropped from every count, by its record alone, and counted for the curator as an undeclared value.
+
+    COUNT(*), COUNT(x)    sum of the weights
+    SUM(x)                sum of x times the weight
+    COUNT(DISTINCT x)     values whose weights add up to more than 0; each comes or leaves `max_changes` times at most
+    others                refused
 
 **source = "reports"**: records that devices send, with columns that were made private on the device.
 
@@ -86,7 +95,7 @@ from streamgauge.config.rules import (
     is_line,
     parse_duration,
 )
-from streamgauge.config.settings import Release, Stream
+from streamgauge.config.settings import Column, Release, Stream
 from streamgauge.config.toml_table import Rule, TomlTable, join_key
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 
@@ -300,7 +309,7 @@ def _format_keys(table: TomlTable) -> str:
 STREAM_KEYS = (
     *("name", "source", "mode", "format", "time", "time_format", "timezone", "tick", "start", "end"),
     *("allowed_lateness", "allowed_earliness", "late", "unit", "budget", "key", "store", "columns"),
-    *("pan_private", "reserved_intrusions", "allow_reports_from", "options"),
+    *("pan_private", "reserved_intrusions", "allow_reports_from", "options", "weight"),
 )
 STORE_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#@:]*@)?[^@]*")
 FORMAT_RULE: Rule[Format] = build_choice_rule("jsonl", "csv", "parquet")
@@ -365,10 +374,31 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
         budget=parse_budget(table),
         key=_parse_key_location(table),
         columns=columns,
+        weight=_parse_weight(table, columns, facts),
         store=_parse_store(table),
         options=parse_options(table, facts),
         plugins=plugins,
     )
+
+
+def _parse_weight(table: TomlTable, columns: Mapping[str, Column], facts: SourceFacts) -> str | None:
+    """Return the column of weights; reject one that could have other values than +1 and -1."""
+    if "weight" not in table:
+        for other in (each.name for each in columns.values() if each.max_changes is not None):
+            where = join_key(table.key_path("columns"), other)
+            raise PipelineFileError(f"{where}.max_changes must be left out unless the stream has a weight, got one")
+        return None
+    where, name = table.key_path("weight"), table.get_required("weight", COLUMN)
+    for unfit, words in (
+        (is_pan_private(table), f"{PAN_PRIVATE_CLAUSE} (what is taken back is remembered exactly)"),
+        (facts.has_reports, f'where source = "{REPORTS}"'),
+    ):
+        if unfit:
+            raise PipelineFileError(f"{where} must be left out {words}, got {name}")
+    column = columns.get(name)
+    if column is None or column.kind != "number" or {*(column.values or ())} != {-1, 1}:
+        raise PipelineFileError(f"{where} must be a column that is declared with values = [-1, 1], got {name}")
+    return name
 
 
 def _parse_source(table: TomlTable, facts: SourceFacts) -> dict[str, Any]:

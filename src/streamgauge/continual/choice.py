@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 from streamgauge.continual.decay.exponential import ExponentialDecay
 from streamgauge.continual.decay.polynomial import PolynomialDecay
 from streamgauge.continual.factorizations.buffered_toeplitz import BufferedToeplitz
+from streamgauge.continual.factorizations.coefficients import BUFFER_COUNTS
 from streamgauge.continual.factorizations.square_root import SquareRoot
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
@@ -136,16 +137,19 @@ def choose(
     unit: Unit = Event(),
     memory: int | None = None,
     open_ticks: bool = False,
+    alternating: bool = False,
 ) -> LinearMechanism[Any]:
     """Return the mechanism of least predicted error for this promise.
 
-    With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too.
+    With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too. With
+    `alternating=True` a unit is w moves by 1 that alternate in sign, for the price of w (`bounds_alternating`).
 
     >>> from streamgauge import Pure
     >>> choose(Pure(1), horizon=1000).radices
     (14, 14)
     """
     settings: dict[str, Any] = {"pan_private": pan_private, "bound": bound, "unit": unit, "open_ticks": open_ticks}
+    settings["alternating"] = alternating
     return compare(loss, horizon=horizon, window=window, memory=memory, **settings).best
 
 
@@ -160,6 +164,7 @@ def compare(
     memory: int | None = None,
     ticks: int | None = None,
     open_ticks: bool = False,
+    alternating: bool = False,
     plugins: tuple[str, ...] = (),
 ) -> MechanismComparison:
     """Return predicted errors over the horizon (or `ticks`), and refusals.
@@ -176,7 +181,7 @@ def compare(
             check_whole(name, value)
     judged = ticks or horizon or UNBOUNDED_PLANNING_TICKS
     most = memory if memory is not None else DEFAULT_MEMORY_NUMBERS if window == "running" else None
-    request = MechanismRequest(bound, unit, pan_private, open_ticks)
+    request = MechanismRequest(bound, unit, pan_private, open_ticks, alternating)
     return _compare_candidates(loss, request, horizon, str(window), (judged, most, plugins))
 
 
@@ -188,6 +193,7 @@ class MechanismRequest:
     unit: Unit
     pan_private: bool
     open_ticks: bool = False
+    alternating: bool = False
 
 
 @lru_cache(maxsize=64)
@@ -237,6 +243,10 @@ def list_candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Mec
         for cls in BOUNDED_MECHANISMS:
             yield cls.__name__, _build_factory(cls, horizon=horizon)
         yield "Binary refined", _build_factory(Binary, horizon=horizon, refine=True)
+        yield (
+            "BufferedToeplitz normalised",
+            _build_factory(BufferedToeplitz, horizon=horizon, buffers=max(BUFFER_COUNTS), normalised=True),
+        )
 
 
 def _list_outside(window: str, horizon: int | None, plugins: tuple[str, ...]) -> Iterator[tuple[str, MechanismFactory]]:
@@ -255,6 +265,8 @@ def _build_factory(cls: type[LinearMechanism[Any]], **settings: Any) -> Mechanis
             raise ValueError(f"open_ticks must be False for {cls.__name__}, got True")
         given = {**settings, **vars(request)}
         made: LinearMechanism[Any] = claim(loss, **{name: given[name] for name in given if name in names})
+        if request.alternating and not made.bounds_alternating:
+            raise ValueError(f"alternating must be False for {made!r}, got True")
         return made
 
     return build

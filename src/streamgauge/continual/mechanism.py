@@ -46,7 +46,7 @@ from streamgauge.continual.validation import (
     parse_bound,
 )
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Event, Loss, Pure, Sensitivity, Unit
 from streamgauge.registry import Registry
 
 MECHANISM_GROUP = "streamgauge.mechanisms"
@@ -277,6 +277,23 @@ class LinearMechanism(Mechanism[S, Release]):
     def mean_variance(self, ticks: int) -> float:
         """Return the variance of a release, averaged over ticks 1 to `ticks`."""
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        """True if entries (s, t) of the Gram matrix of C are not negative and fall as t > s grows.
+
+        Then w moves by 1 that alternate in sign, at any ticks, cost at most w times one of them. With G the Gram
+        matrix, rows divided by their noise, they cost sum_i (G(i, i) + 2 sum_(j > i) (-1)^(j-i) G(i, j)). Each inner
+        sum alternates, begins with a minus and falls, so that it is at most 0. Rows that are one number over an
+        interval of ticks and else 0 have such a matrix: an interval that has s and t + 1 has t. So have Toeplitz
+        matrices with falling positive coefficients.
+        """
+        return False
+
+    @property
+    def bounds_alternating(self) -> bool:
+        """True if w alternating moves cost at most w times one move. In L1 that is always so."""
+        return isinstance(self.loss.additive_loss, Pure) or self.has_falling_overlaps
+
     def strategy(self, ticks: int) -> Strategy:
         """Return C and B over the first `ticks` ticks, which must be few."""
         check_matrix_ticks(self.check_tick(ticks))
@@ -428,6 +445,10 @@ class DelegatingMechanism(LinearMechanism[Any]):
 
     def memory(self) -> int:
         return self.implementation.memory()
+
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return self.implementation.has_falling_overlaps
 
     def deviation(self, tick: int) -> float:
         return self.implementation.deviation(tick)

@@ -56,12 +56,15 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
     """Return the parts of a release whose groups are declared, level by level."""
     check_delta(release, query)
     check_pan_private_release(release, stream)
-    groups = list(group_aggregates(query.aggregates))
+    groups = list(group_aggregates(query.aggregates, shares=stream.weight is None))
     check_fit(release, query, stream, groups)
     for aggregate in query.aggregates:
         if not aggregate.function.reads_events:
             rule = f"{aggregate.kind.upper()} must be used under unit = {{ user = ... }} {PAN_PRIVATE_CLAUSE}"
             raise InvalidReleaseError(f"{rule}, got another unit")
+        if stream.weight is not None and not aggregate.function.reads_weights:
+            rule = f"{aggregate.kind.upper()} must be asked of a stream without a weight"
+            raise InvalidReleaseError(f"{rule}, got {stream.weight}")
     levels = find_run_levels(release.mechanism, query)
     loss, chosen = release.loss.part(Fraction(1, len(groups) * len(levels))), build_mechanism(release, query)
     found = []
@@ -89,12 +92,12 @@ def build_user_parts(release: Release, query: Query, stream: Stream) -> tuple[Co
     return tuple(_build_part(group, query, 0, settings, stream) for group in groups)
 
 
-def group_aggregates(aggregates: tuple[Aggregate, ...]) -> Iterator[AggregateGroup]:
-    """Yield the aggregates that share a run, in the order of the SELECT."""
+def group_aggregates(aggregates: tuple[Aggregate, ...], *, shares: bool = True) -> Iterator[AggregateGroup]:
+    """Yield the aggregates that share a run, in the order of the SELECT; each alone unless it `shares`."""
     found: dict[Hashable, list[tuple[int, Aggregate]]] = {}
     for place, aggregate in enumerate(aggregates):
         key = aggregate.function.find_run(aggregate, aggregates)
-        found.setdefault(key, []).append((place, aggregate))
+        found.setdefault(key if shares else place, []).append((place, aggregate))
     return (AggregateGroup(tuple(members)) for members in found.values())
 
 

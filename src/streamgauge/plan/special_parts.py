@@ -35,6 +35,9 @@ def build_discovered_parts(release: Release, query: Query, key: KeyColumn, strea
     if stream.pan_private:
         rule = f"groups must be declared {PAN_PRIVATE_CLAUSE}, since a memory of keys is exact"
         raise InvalidReleaseError(f"{rule}, got some of {key.name} that are discovered: declare values")
+    if stream.weight is not None:
+        rule = "groups must be declared where events have weights"
+        raise InvalidReleaseError(f"{rule}, got some of {key.name} that are discovered: declare values")
     if isinstance(stream.unit, User):
         rule = "unit must be an event, or w_event, where groups are discovered"
         raise InvalidReleaseError(f"{rule}, got a user, of whom the number of groups is not bounded: declare values")

@@ -195,7 +195,8 @@ class EventPartRun:
         releases = []
         for row in range(count):
             mine = rows == row
-            releases.append(self.run.step(users=tally.cells[mine], groups=tally.groups[mine]))
+            weights = tally.sums[-1][mine] if self.part.measure.values else None
+            releases.append(self.run.step(users=tally.cells[mine], groups=tally.groups[mine], weights=weights))
         return self.part.statistic.join_releases(releases)
 
     def _step_keys(self, tally: Tally, rows: Ints, count: int) -> list[Ranking]:

@@ -63,10 +63,11 @@ class Scope:
         return self._resolve(node)[0] == self.stream.name
 
     def find_stream_columns(self, nodes: Iterable[Node]) -> Names:
-        """Return the stream columns of some expressions, and the keys of joined tables."""
+        """Return the stream columns of some expressions, the weight of events, and the keys of joined tables."""
+        weight = {self.stream.weight} if self.stream.weight is not None else set[str]()
         read = (column for node in nodes for column in node.find_all(exp.Column))
         own = frozenset(column.name for column in read if self.is_stream_column(column))
-        return own | {lookup.on for lookup in self.lookups.values()}
+        return own | weight | {lookup.on for lookup in self.lookups.values()}
 
     def _resolve(self, node: exp.Column) -> tuple[str, Expression]:
         """Return the table of a column, and the column."""

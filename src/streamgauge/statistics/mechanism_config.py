@@ -89,6 +89,14 @@ def build_configured_counter(statistic: "Statistic[Any]", config: MechanismConfi
     return made
 
 
+def check_alternating(statistic: "Statistic[Any]", counter: Mechanism[Any, Any]) -> Mechanism[Any, Any]:
+    """Return a counter; reject one whose cost of alternating moves is not proved, if a unit has such."""
+    if statistic.alternates and not (isinstance(counter, LinearMechanism) and counter.bounds_alternating):
+        rule = "mechanism must be one whose columns overlap less with distance where items leave"
+        raise ValueError(f"{rule}, got {counter!r}")
+    return counter
+
+
 def build_window_settings(window: str, claim: Any) -> dict[str, Any]:
     """Return a window as settings of a named mechanism."""
     kind, wanted, size = parse_window(window)

@@ -79,13 +79,16 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         with self._locked() as state:
             return state.counter.record
 
-    def step(self, values: Any = None, *, groups: Any = None, users: Any = None) -> R:
+    def step(self, values: Any = None, *, groups: Any = None, users: Any = None, weights: Any = None) -> R:
         """Process the events of one tick, a column per input; return the release."""
+        values = self._choose_values(values, weights)
         events = self._read_events({"values": values, "groups": groups, "users": users})
         with self._exclusive(self._check_next_tick) as state:
             return self._step_events(state, events)
 
-    def feed(self, values: Any = None, *, ticks: Any, until: int, groups: Any = None, users: Any = None) -> Any:
+    def feed(
+        self, values: Any = None, *, ticks: Any, until: int, groups: Any = None, users: Any = None, weights: Any = None
+    ) -> Any:
         """Process the events of all ticks up to `until`.
 
         `ticks` is a column too, counted from 1. Events of closed ticks, or after `until`, are dropped. Returns the same
@@ -95,6 +98,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         when = to_column("ticks", ticks)
         if when.dtype.kind in "mMUS":
             raise ValueError(f"ticks must be whole numbers, counted from 1, got {when.dtype}")
+        values = self._choose_values(values, weights)
         events = self._read_events({"values": values, "groups": groups, "users": users, "ticks": when})
         with self._exclusive(partial(self._check_last_tick, until)) as state:
             before = state.counter.tick
@@ -246,6 +250,12 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         """Replace saved draws that another run of the same save may have published with."""
         with self._exclusive() as state:
             state.counter.redraw_future_noise()
+
+    def _choose_values(self, values: Any, weights: Any) -> Any:
+        """Return the column of values, which are weights if the statistic reads weights."""
+        if weights is not None and not self.statistic.reads_weights:
+            raise ValueError(f"weights must be left out for {self.statistic!r}, got a column")
+        return values if weights is None else weights
 
     def _read_events(self, columns: dict[str, Any]) -> EventColumns:
         why = self.statistic.users_reason

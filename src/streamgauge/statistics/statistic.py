@@ -42,7 +42,13 @@ from streamgauge.statistics.estimate import (
 )
 from streamgauge.statistics.events import Column, to_column
 from streamgauge.statistics.keys.hash_cells import HashCells
-from streamgauge.statistics.mechanism_config import MechanismSpec, build_configured_counter, require_linear, to_config
+from streamgauge.statistics.mechanism_config import (
+    MechanismSpec,
+    build_configured_counter,
+    check_alternating,
+    require_linear,
+    to_config,
+)
 from streamgauge.statistics.validation import check_statistic
 
 if TYPE_CHECKING:
@@ -274,6 +280,16 @@ class Statistic(ABC, Generic[R]):
         return self.horizon if self.horizon is not None else self.counter.horizon
 
     @property
+    def alternates(self) -> bool:
+        """True if a unit moves each number up and down in turn, and pays for each move (see `choose`)."""
+        return False
+
+    @property
+    def reads_weights(self) -> bool:
+        """True if events may have weights: +1 for one that comes, -1 for one that is taken back."""
+        return False
+
+    @property
     def counter_unit(self) -> Unit:
         """Unit of the counter: the number of ticks that it touches."""
         return self.unit
@@ -294,13 +310,14 @@ class Statistic(ABC, Generic[R]):
         The error is the predicted one.
         """
         if self.mechanism is not None:
-            return build_configured_counter(self, to_config(self.mechanism), loss)
+            return check_alternating(self, build_configured_counter(self, to_config(self.mechanism), loss))
         settings: dict[str, Any] = {
             "unit": self.counter_unit,
             "pan_private": self.pan_private,
             "bound": self.tick_sensitivity,
         }
         settings |= {"open_ticks": True} if self.open_ticks else {}
+        settings |= {"alternating": True} if self.alternates else {}
         return choose(loss, horizon=self.horizon, window=self.window, **settings)
 
     @property

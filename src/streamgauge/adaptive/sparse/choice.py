@@ -238,7 +238,7 @@ class SparseRequest:
 
     def build(self, maker: type[Mechanism[Any, Any]], **settings: Any) -> Any:
         claim: Any = maker
-        requested = {name: value for name, value in vars(self.requested).items() if name != "open_ticks"}
+        requested = {name: getattr(self.requested, name) for name in ("bound", "unit", "pan_private")}
         return claim(self.loss, horizon=self.horizon, **requested, **settings)
 
 

@@ -5,8 +5,9 @@ the reason of its twin.
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, isqrt, log2
 from typing import Any
 
@@ -14,8 +15,18 @@ from streamgauge.audit.broken import pairs
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair
 from streamgauge.audit.exact.worst_case import price
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.continual import Binary, BridgeTree, Kary, LinearMechanism, SimpleI, SimpleII, TwoLevel
-from streamgauge.privacy import Pure, Sensitivity, User, WEvent, Zcdp
+from streamgauge.continual import (
+    Binary,
+    BridgeTree,
+    BufferedToeplitz,
+    Kary,
+    LinearMechanism,
+    SimpleI,
+    SimpleII,
+    TwoLevel,
+)
+from streamgauge.continual.factorizations.normalisation import ColumnScales, build_scales
+from streamgauge.privacy import Event, Pure, Sensitivity, Unit, User, WEvent, Zcdp
 
 MORE_RUNS = 200_000  # means are bounded less tightly than rates
 UNIT_COST = Fraction(1)  # what a move by one loses under noise of scale 1/epsilon, for `UNIT_LOSS`
@@ -34,6 +45,8 @@ def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield build_unsplit_budget(chance, "Variance", 3)
     yield build_summed_rho(chance, 6)
     yield build_deviation_for_variance(chance)
+    yield build_scale_twins(chance, "Toeplitz, scales of columns rounded up", LongColumns, Event())
+    yield build_scale_twins(chance, "Toeplitz, several scaled columns charged as plain", PlainCharge, WEvent(4))
 
 
 def build_log_levels(chance: ExperimentNoise, horizon: int) -> TwinPair:
@@ -111,6 +124,30 @@ def build_deviation_for_variance(chance: ExperimentNoise) -> TwinPair:
     honest = SimpleII(Zcdp("1/32"), horizon=1)
     cost = Fraction(1, 2 * isqrt(int(1 / (2 * price(honest.distribution)))))
     return pair_counters("Simple II, deviation taken for variance", build_deviation_for_variance, honest, cost, chance)
+
+
+class LongColumns(BufferedToeplitz):
+    """Round the scales of columns up, on a grid of halves: late columns are longer than the first, which is charged."""
+
+    @cached_property
+    def scales(self) -> ColumnScales:
+        below = build_scales(self.encoder, self.horizon, 1)
+        return replace(below, tops=tuple(top + 1 for top in below.tops))
+
+
+class PlainCharge(BufferedToeplitz):
+    """Charge the first n plain columns for n ticks, though the last n are longer and overlap more if scaled."""
+
+    def norm_squared(self, ticks: int) -> Fraction:
+        return self.encoder.norm_squared(ticks, self.last_tick)
+
+
+def build_scale_twins(
+    chance: ExperimentNoise, name: str, broken: type[BufferedToeplitz], unit: Unit, horizon: int = 4
+) -> TwinPair:
+    claim = broken(Zcdp("1/2"), horizon=horizon, normalised=True, unit=unit)
+    build = partial(pairs.build_claimed_subject, loss=claim.loss, noise=chance)
+    return pairs.build_twins(name, build, claim, runs=MORE_RUNS, is_counted=False)
 
 
 def pair_counters(

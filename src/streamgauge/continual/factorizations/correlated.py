@@ -65,6 +65,14 @@ class CorrelatedState(Protocol):
 S = TypeVar("S", bound=CorrelatedState)
 
 
+class ReleaseError(Protocol):
+    """The variances of releases, for draws of variance 1."""
+
+    def variance(self, tick: int) -> float: ...
+
+    def mean_variance(self, ticks: int) -> float: ...
+
+
 class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
     """A factorisation whose encoder is a sum of exponentials."""
 
@@ -106,12 +114,19 @@ class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
     def sensitivity(self) -> Fraction:
         """The most that one unit moves C x, in L2 and units of the data, rounded up."""
         ticks = min(self.unit.ticks, self.last_tick)
-        return sqrt_up(self.tick_sensitivity.l2_squared) * sqrt_up(self.encoder.norm_squared(ticks, self.last_tick))
+        return sqrt_up(self.tick_sensitivity.l2_squared) * sqrt_up(self.norm_squared(ticks))
+
+    def norm_squared(self, ticks: int) -> Fraction:
+        """Return a bound on the squared norm of the sum of any `ticks` columns of C."""
+        return self.encoder.norm_squared(ticks, self.last_tick)
 
     @cached_property
     def grid_bits(self) -> int:
         """G: as fine as MAX_STDDEV_BITS allows."""
-        variance = self.sensitivity**2 / (2 * self.loss.additive_loss.amount)
+        return self.find_grid_bits(self.sensitivity)
+
+    def find_grid_bits(self, sensitivity: Fraction) -> int:
+        variance = sensitivity**2 / (2 * self.loss.additive_loss.amount)
         bits = MAX_GRID_BITS
         while bits and variance * 4**bits >= 4**MAX_STDDEV_BITS:
             bits -= 1
@@ -138,6 +153,15 @@ class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
     def response(self) -> NoiseResponse:
         return NoiseResponse(self.encoder, float(1 - self.decay_factor))
 
+    @property
+    def error(self) -> ReleaseError:
+        """The noise of releases."""
+        return self.response
+
+    def decoding_drift(self, tick: int) -> float:
+        """Return how far roundings after the noise move a release, in grid points."""
+        return 0.0
+
     @cached_property
     def overflow(self) -> float:
         """log2 of a bound on the probability that a buffer of one group overflows.
@@ -160,14 +184,15 @@ class CorrelatedMechanism(LinearMechanism[S], Generic[S]):
         deviation 3 |l| and exceeds SMOOTHING_DEVIATIONS |l| with probability below 10^-80. Rounding adds at most
         W |l|_1 <= W sqrt(t) |l|. Together they are a share e = (SMOOTHING_DEVIATIONS + W sqrt(t))/sqrt(v) of the
         standard deviation. So half widths of at least half a standard deviation, stretched by 1 + 2e, hold.
+        `decoding_drift` widens e by its share of the standard deviation.
         """
         spread = SMOOTHING_DEVIATIONS + float(rounding_width(self.encoder)) * sqrt(tick)
-        share = spread / sqrt(self.distribution.variance)
-        weight = sqrt(self.response.variance(tick)) * (1 + 2 * share) / 2.0**self.grid_bits
-        return NoiseSum((Term(1, weight, self.distribution),))
+        deviation = sqrt(self.error.variance(tick))
+        share = (spread + self.decoding_drift(tick) / deviation) / sqrt(self.distribution.variance)
+        return NoiseSum((Term(1, deviation * (1 + 2 * share) / 2.0**self.grid_bits, self.distribution),))
 
     def mean_variance(self, ticks: int) -> float:
-        return self.response.mean_variance(ticks) * self.distribution.variance / 4.0**self.grid_bits
+        return self.error.mean_variance(ticks) * self.distribution.variance / 4.0**self.grid_bits
 
     def matrices(self, ticks: int) -> Strategy:
         measure = lower_triangle(self.encoder.coefficients(ticks))
@@ -223,12 +248,17 @@ class RunningCountState:
 class RunningCount(CorrelatedMechanism[RunningCountState]):
     """Running counts: the exact sums, on the grid, of the noisy items."""
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
     def initial(self, width: int, noise: Noise) -> RunningCountState:
         zeros = np.zeros((2, width), np.int64)
         return RunningCountState(0, zeros[0], zeros[1], NoiseBuffers.empty(self.encoder, width))
 
     def decode(self, state: RunningCountState, columns: slice, block: Ints, correlated: Ints, out: Floats) -> None:
         whole, part = state.whole[columns], state.part[columns]
+        self.unscale(state.tick, correlated)
         if block.shape[1] > MAX_NARROW_GROUPS:
             for x, u, release in zip(block, correlated, out, strict=True):
                 self._add(x, u, whole, part, release)
@@ -236,6 +266,9 @@ class RunningCount(CorrelatedMechanism[RunningCountState]):
             totals, points = np.cumsum(block, axis=0) + whole, np.cumsum(correlated, axis=0) + part
             self._add(0, 0, totals, points, out)
             whole[:], part[:] = totals[-1], points[-1]
+
+    def unscale(self, before: int, correlated: Ints) -> None:
+        """Turn the noise of measured items into that of items, in place; `before` are the ticks before it."""
 
     def _add(self, x: Ints | int, u: Ints | int, whole: Ints, part: Ints, release: Floats) -> None:
         """Add x and u to a number of whole units and grid points, and writes it as a float."""

@@ -118,6 +118,10 @@ class Toeplitz(LinearMechanism[State]):
     horizon: int
 
     @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
+    @property
     @abstractmethod
     def factors(self) -> Factors: ...
 

@@ -76,6 +76,10 @@ class RefinedTree(LinearMechanism[State]):
 
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Zcdp, Approx)
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
     def __init__(self, tree: Kary) -> None:
         if tree.pan_private:
             raise ValueError("pan_private must be False with refine (nodes rest exact), got True")

@@ -99,6 +99,10 @@ class Hybrid(Settings, LinearMechanism[State]):
     first: int = 0
     split: Number = Fraction(1, 5)
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
         if self.growth != 0:

@@ -53,6 +53,10 @@ class SimpleI(BoundedSettings, LinearMechanism[State]):
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Zcdp, Approx)
     EXACT_MEMORY: ClassVar[str] = "its memory is the exact total"
 
+    @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
     def __post_init__(self) -> None:
         check_settings(self, bounded=True)
         check_noise(self)

@@ -93,6 +93,10 @@ class Tree(LinearMechanism[State]):
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Zcdp, Approx)
 
     @property
+    def has_falling_overlaps(self) -> bool:
+        return True
+
+    @property
     @abstractmethod
     def branching(self) -> int:
         """k."""

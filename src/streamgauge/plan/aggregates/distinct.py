@@ -4,6 +4,8 @@ The error is exact. For a hashed column it is that of noise and shared cells at 
 1,000. In a pan-private pipeline with users as the unit, a table of users answers it.
 """
 
+from fractions import Fraction
+
 from sqlglot import exp
 
 from streamgauge.config.errors import InvalidReleaseError
@@ -17,11 +19,12 @@ from streamgauge.plan.aggregates.function import (
     AggregateGroup,
     PartDraft,
     PartSettings,
+    weight_sql,
 )
 from streamgauge.plan.aggregates.prediction import predict_counter, predict_hash_cells
 from streamgauge.plan.aggregates.user_tables import build_density_table, find_density_run
-from streamgauge.plan.measure import Cell
-from streamgauge.privacy import User, WEvent, XAdjacent
+from streamgauge.plan.measure import Cell, GridValue
+from streamgauge.privacy import Event, User, WEvent, XAdjacent
 from streamgauge.sql.arguments import read_codes
 from streamgauge.sql.grouping import build_name
 from streamgauge.sql.query import Aggregate, Codes
@@ -54,9 +57,37 @@ def build_distinct_part(group: AggregateGroup, settings: PartSettings, stream: S
     if isinstance(stream.unit, User) and codes.column != stream.user:
         rule = f"COUNT(DISTINCT column) must be of the users' column {stream.user} where users are the unit"
         raise InvalidReleaseError(f"{rule}, got {codes.column}: one user may bring in any number of others")
-    statistic, cell = build_distinct(codes, settings), Cell(codes.sql, codes.universe)
+    cell = Cell(codes.sql, codes.universe)
+    if stream.weight is not None:
+        return build_departures(group, settings, stream, cell)
+    statistic = build_distinct(codes, settings)
     predict = predict_counter if statistic.hash_cells is None else predict_hash_cells
     return PartDraft(statistic, group.read_off("value"), cell=cell, predict=predict, is_code_count=True)
+
+
+def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stream, cell: Cell) -> PartDraft:
+    """Return the part that counts the codes that are there, of a stream whose events have weights.
+
+    A user is one code, if codes are users and no two share one. Else a unit changes the history of a code.
+    """
+    codes, weight = group.aggregates[0].codes, weight_sql(stream)
+    column = stream.columns.get(codes.column) if codes is not None else None
+    if codes is None or weight is None or column is None or column.max_changes is None:
+        rule = "COUNT(DISTINCT column) must be of a column with max_changes where events have weights"
+        raise InvalidReleaseError(f"{rule}, got {codes.column if codes else 'another'}: declare max_changes")
+    if settings.window != "running":
+        raise InvalidReleaseError(
+            f'window must be "running" for COUNT(DISTINCT ...) where events have weights, got "{settings.window}"'
+        )
+    given = settings.to_settings()
+    if isinstance(settings.unit, User) and (codes.is_hashed or column.other):
+        given["unit"] = Event()
+    statistic = Distinct(
+        settings.loss, universe=codes.universe, hashed=codes.is_hashed, max_changes=column.max_changes, **given
+    )
+    predict = predict_counter if statistic.hash_cells is None else predict_hash_cells
+    weights = (GridValue(weight, -1, 1, Fraction(1), 1),)
+    return PartDraft(statistic, group.read_off("value"), weights, cell, predict=predict)
 
 
 def build_distinct(codes: Codes, settings: PartSettings) -> Count | Distinct:
@@ -93,5 +124,6 @@ FUNCTION = AggregateFunction(
     build=build_distinct_part,
     find_run=find_density_run,
     check_adaptive=check_distinct_adaptive,
+    reads_weights=True,
     user_column=COUNT_MEASURE,
 )

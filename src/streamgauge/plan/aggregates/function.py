@@ -19,6 +19,7 @@ from streamgauge.plan.aggregates.prediction import Predict, predict_counter
 from streamgauge.plan.measure import Cell, GridValue
 from streamgauge.privacy import Loss, Unit
 from streamgauge.sql.dialect import Node
+from streamgauge.sql.expressions import quote_identifier
 from streamgauge.sql.query import Aggregate, Value
 from streamgauge.sql.reader import ExpressionReader
 from streamgauge.statistics.mechanism_config import MechanismSpec
@@ -98,6 +99,11 @@ class PartDraft:
     is_code_count: bool = False  # true if the cells that occur are counted, not their events
 
 
+def weight_sql(stream: Stream) -> str | None:
+    """Return SQL of the weight of an event, 1, -1 or NULL; None if every event counts once."""
+    return None if stream.weight is None else quote_identifier(stream.weight)
+
+
 def find_own_run(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> Hashable:
     """Return a key that aggregates of one function over one argument share."""
     argument = aggregate.codes or aggregate.value
@@ -121,4 +127,5 @@ class AggregateFunction:
     check_adaptive: Callable[[AggregateGroup, Release, AdaptiveClaim], None] = reject_adaptive
     parts: frozenset[str] = frozenset({"this"})  # of a call, if the parser knows the name
     reads_events: bool = True  # False if only tables of users answer it
+    reads_weights: bool = False  # True if it says what an event that is taken back means
     user_column: str | None = None  # the column of a table of users that answers it, if one does

@@ -26,6 +26,7 @@ from streamgauge.plan.aggregates.function import (
     Output,
     PartDraft,
     PartSettings,
+    weight_sql,
 )
 from streamgauge.plan.aggregates.grids import build_grid_values, compute_bounds
 from streamgauge.plan.aggregates.prediction import DEFAULT_EVENTS, ErrorPrediction, PredictionRequest
@@ -48,6 +49,7 @@ KINDS = {  # by name: the kind of the aggregate, which is the column of a summar
     "stddev": ("stddev", "stddev"),
     "stddev_samp": ("stddev", "stddev"),
 }
+SUMMED, ONE = frozenset({"sum"}), Fraction(1)
 RATIO_NAMES = {"mean": "AVG", "variance": "VAR_SAMP", "stddev": "STDDEV"}
 SPREAD_KINDS = {"variance", "stddev"}
 MIN_NOISE_SPREADS = {"mean": 5.0, "variance": 12.0, "stddev": 12.0}  # spreads of noise that a count must exceed
@@ -108,6 +110,9 @@ def check_moment_adaptive(group: AggregateGroup, release: Release, claim: Adapti
 
 def build_moments(group: AggregateGroup, settings: PartSettings, stream: Stream) -> PartDraft:
     kinds, value = group.kinds, _find_shared_value(group)
+    weight = weight_sql(stream)
+    if weight is not None:
+        kinds, value = _weigh(kinds, value, weight)
     if kinds == {"count"}:
         count = choose_counter(Count(settings.loss, **settings.to_settings()), settings.expected)
         present = () if value is None or not value.nullable else (GridValue(value.sql, 0, 0, Fraction(1), 0),)
@@ -123,6 +128,18 @@ def build_moments(group: AggregateGroup, settings: PartSettings, stream: Stream)
     values = build_grid_values(value, summary.moments.grid, 2 if squares else 1)
     outputs = tuple(Output(place, aggregate.kind) for place, aggregate in group.members)
     return PartDraft(summary, outputs, values, predict=predict_summary)
+
+
+def _weigh(kinds: frozenset[str], value: Value | None, weight: str) -> tuple[frozenset[str], Value]:
+    """Return a count or a sum as the sum of weights, or of weighted values."""
+    if other := sorted(kinds - {"count", "sum"}):
+        names = " and ".join(RATIO_NAMES[kind] for kind in other)
+        raise InvalidReleaseError(f"{names} must be asked of a stream without a weight, got {weight}")
+    if kinds == {"count"} or value is None or value.lower is None or value.upper is None:
+        present = "" if value is None else f"CASE WHEN ({value.sql}) IS NOT NULL THEN "
+        return SUMMED, Value(f"{present}{weight}{' END' if present else ''}", -ONE, ONE, ONE, nullable=True)
+    most = max(abs(value.lower), abs(value.upper))
+    return SUMMED, Value(f"({value.sql}) * {weight}", -most, most, value.step, nullable=True)
 
 
 def _find_shared_value(group: AggregateGroup) -> Value | None:
@@ -159,5 +176,6 @@ FUNCTION = AggregateFunction(
     build=build_moments,
     find_run=find_moment_run,
     check_adaptive=check_moment_adaptive,
+    reads_weights=True,
     parts=frozenset({"this", "big_int"}),
 )

@@ -52,7 +52,8 @@ def next_power_of_two(size: int, least: int) -> int:
 
 def is_codes(measure: Measure) -> bool:
     """Return whether only the presence of cells counts."""
-    return measure.cell is not None and measure.cell.step is None and not measure.cell.is_report
+    cell = measure.cell
+    return cell is not None and cell.step is None and not cell.is_report and not measure.values
 
 
 def is_reports(measure: Measure) -> bool:

@@ -119,8 +119,10 @@ def size_text(size: int) -> str:
 def state_bytes(plan: ReleasePlan) -> int:
     """Return the bytes of counters, of a bit per remembered code, and of alerts."""
     numbers = sum(part.value_count * part.statistic.memory_numbers for part in plan.parts)
-    cells = [(part.width, part.measure.cell) for part in plan.parts if part.statistic.HAS_MEMORY]
+    kept = [part for part in plan.parts if part.statistic.HAS_MEMORY]
+    cells = [(part.width, part.measure.cell) for part in kept]
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
+    bits += sum(8 * weight_bytes(part.statistic, part.width) for part in kept)
     tails = sum(plan.groups * each.alert.window for each in plan.alerts)
     return 8 * (numbers + tails) + bits // 8
 
@@ -152,10 +154,16 @@ def max_run_bytes(statistic: Any, places: int, width: int) -> int:
     endless = 2 if isinstance(counter, Hybrid) and statistic.horizon is None else 1
     settings = sum(len(json.dumps(repr(claim))) for claim in (statistic, counter))
     users = statistic.universe_size if isinstance(statistic, Distinct) else 0
-    memory = width * (users // 8 + 1) + 4 * users
+    memory = width * (users // 8 + 1) + 4 * users + weight_bytes(statistic, width)
     published = 16 * width if isinstance(statistic, Extremes) else 0
     counters: int = 8 * places * statistic.memory_numbers * endless
     return counters + settings + memory + published
+
+
+def weight_bytes(statistic: Any, width: int) -> int:
+    """Return an upper bound of the bytes of sums of weights, and of changes, that a statistic remembers."""
+    weighs = isinstance(statistic, Distinct) and statistic.max_changes is not None
+    return (8 * width + 2) * statistic.universe_size if weighs else 0
 
 
 def _list_open_measures(plan: ReleasePlan) -> list[tuple[Measure, int]]:

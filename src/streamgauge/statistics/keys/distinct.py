@@ -9,6 +9,11 @@ intrusion are those of `panprivate`. `window="each"` remembers no user, and may 
     running     a tick's vector has the users of each group who came for the first time
     each        a tick's vector has the users of each group
 
+With `max_changes=w` users may leave: events have `weights`, and a user is there while the sum of the weights of its
+events is above 0. A tick's vector has the users of each group who are there now and were not before, less those
+who were and are not. A user changes at most w times, over all groups, the first ones in the order of ticks and
+groups. Then it stays as it is. The memory has the exact sum of every user and group, and the changes of every user.
+
 Privacy
     Neighbours: streams that differ in one `unit`. Promise: `loss` over the whole stream. Proof for "running":
     Event: without its event a user may come first at a later tick instead, or never: -1 at one tick and
@@ -22,6 +27,13 @@ Privacy
     For "each": an event moves its group's users of one tick by 1 at most. A User is in at most `max_groups`
     groups at each of the bounded ticks.
 
+    For `max_changes`: in each group a user's changes are +1 and -1 in turn, since a tick's net change is too. They
+    are at most w in all, decided by that user's events alone. Counters whose columns overlap less with distance
+    charge so many alternating moves w times one (`has_falling_overlaps`), not w^2. A whole user, who is absent
+    elsewhere, is therefore w in L1 and in squared L2 of *one* tick. An event changes the history of one user into
+    another one, also of at most w changes: by the triangle inequality 2w in L1 and (2 sqrt w)^2 = 4w in squared
+    L2. Events of n users: n such moves, 2nw and 4 n^2 w.
+
 Hashed
     With `hashed`, users are numbers of cells of a hash table of `universe` cells, which several values may
     share. The estimate is of the distinct values, and its error includes the chance of the hash (`hash_cells`).
@@ -34,6 +46,9 @@ Error
 Reference
     Dwork, Naor, Pitassi, Rothblum, Yekhanin: Pan-private streaming algorithms, ICS 2010, estimates the
     density of a known universe from noisy bits. Here bits are exact, and no error grows with the universe.
+    Jain, Kalemaj, Raskhodnikova, Sivakumar, Smith: Counting distinct elements in the turnstile model with
+    differential privacy under continual observation, 2023 (arXiv 2306.06723) bounds the changes of an item. There
+    a group of w events is charged. Here alternating signs are used. We know of no published account of that.
 """
 
 from dataclasses import dataclass, field
@@ -44,7 +59,7 @@ import numpy.typing as npt
 
 from streamgauge.continual.validation import check_whole
 from streamgauge.noise import Ints
-from streamgauge.privacy import Event, Sensitivity, Unit, User
+from streamgauge.privacy import Event, Sensitivity, Tick, Unit, User
 from streamgauge.statistics.estimate import Estimate, build_linear_estimate
 from streamgauge.statistics.events import Column, EventColumns, to_whole_numbers
 from streamgauge.statistics.keys.hash_cells import HashCells
@@ -53,6 +68,7 @@ from streamgauge.statistics.user_bounds import rank_by_code
 from streamgauge.statistics.validation import require_declared
 
 MAX_BITMAP_BITS = 2**36  # bits, one for every user and group
+MAX_CHANGES = 2**16 - 1  # of one user
 MAX_SUMMED_GROUPS = 8  # up to it, adding up a user's bits is faster than a stored number
 
 
@@ -94,6 +110,7 @@ class Distinct(Statistic[Estimate]):
     universe: int | None = None
     max_groups: int = 1
     hashed: bool = False
+    max_changes: int | None = None
 
     def check(self) -> None:
         check_whole("universe", require_declared("universe", self.universe, "users are numbered from 0 below it"))
@@ -103,12 +120,25 @@ class Distinct(Statistic[Estimate]):
         if self.max_groups > 1 and not isinstance(self.unit, User):
             raise ValueError(f"max_groups must be 1 unless units are Users, got {self.max_groups}")
         self._check_hashed()
+        self._check_changes()
         if self.window not in ("running", "each"):
             why = "a user who comes again leaves one window for another, at ticks without end"
             raise ValueError(f'window must be "running" or "each" ({why}), got {self.window!r}')
         if self.pan_private and self.remembers_users:
             why = "its memory is who has come: pan-private estimators are a room of their own"
             raise ValueError(f"pan_private must be False for running Distinct ({why}), got True")
+
+    def _check_changes(self) -> None:
+        if self.max_changes is None:
+            return
+        check_whole("max_changes", self.max_changes)
+        if self.max_changes > MAX_CHANGES:
+            raise ValueError(f"max_changes must be at most {MAX_CHANGES}, got {self.max_changes}")
+        if self.window != "running":
+            raise ValueError(f'window must be "running" where users leave, got {self.window!r}')
+        if self.max_groups > 1:
+            why = "max_changes bounds all groups together"
+            raise ValueError(f"max_groups must be 1 where users leave ({why}), got {self.max_groups}")
 
     def _check_hashed(self) -> None:
         if not self.hashed:
@@ -140,20 +170,34 @@ class Distinct(Statistic[Estimate]):
         return "since they are what is counted"
 
     @property
+    def alternates(self) -> bool:
+        return self.max_changes is not None
+
+    @property
+    def reads_weights(self) -> bool:
+        return self.max_changes is not None
+
+    @property
     def counter_unit(self) -> Unit:
+        if self.max_changes is not None:
+            return Tick(1)
         if not isinstance(self.unit, User):
             return Event(replace=True, moves=True) if self.remembers_users else self.unit
         return Event() if self.remembers_users else User(1, self.unit.max_ticks)
 
     @property
     def tick_sensitivity(self) -> Sensitivity:
+        if self.max_changes is not None:
+            return change_sensitivity(self.unit, self.max_changes)
         if isinstance(self.unit, User):
             groups = self.max_groups if self.remembers_users else min(self.max_groups, self.unit.events)
             return Sensitivity(groups, groups, groups)
         one = Sensitivity(1, 1)
         return appearance_sensitivity(self.unit) if self.remembers_users else unit_sensitivity(self.unit, one, one)
 
-    def initial_memory(self, width: int) -> UserBitmap:
+    def initial_memory(self, width: int) -> "UserBitmap | UserSums":
+        if self.max_changes is not None:
+            return UserSums.empty(self.universe_size, width, self.max_changes)
         users = self.universe_size if self.remembers_users else 0
         if users * width > MAX_BITMAP_BITS:
             rule = "universe must make at most 2**36 bits (take fewer users or fewer groups)"
@@ -163,16 +207,36 @@ class Distinct(Statistic[Estimate]):
         return UserBitmap(np.zeros((width, (users + 7) // 8), np.uint8), np.zeros(counted, most))
 
     def admit_events(self, events: EventColumns, memory: Any) -> EventColumns:
-        return EventColumns([events.users], events.groups, events.users)
+        return EventColumns([events.users, *events.rows], events.groups, events.users)
 
     def build_increments(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Increments:
         users, there = to_whole_numbers(rows[0])
         there &= (users >= 0) & (users < self.universe_size)
+        if self.max_changes is not None:
+            return self._build_changes(rows, users, there, groups, memory)
         events = np.flatnonzero(there)[: self.max_tick_events]  # no later event may be remembered
         events = self._find_first_events(events, users, groups, width, memory)
         if self.remembers_users:
             memory.add(groups[events], users[events])
         return Increments(events, groups[events][:, None], np.ones((1, 1), np.int64))
+
+    def _build_changes(
+        self, rows: list[Column], users: Ints, there: npt.NDArray[np.bool_], groups: Ints, memory: Any
+    ) -> Increments:
+        """Return a tick's net changes, up or down, of the users that may change."""
+        weights, whole = to_whole_numbers(rows[1]) if len(rows) > 1 else (np.ones(len(users), np.int64), there)
+        events = np.flatnonzero(there & whole)[: self.max_tick_events]
+        width = len(memory.sums)
+        _, first, pairs = np.unique(users[events] * width + groups[events], return_index=True, return_inverse=True)
+        net = np.zeros(len(first), np.int64)
+        np.add.at(net, pairs, weights[events])
+        events = events[first]  # in the order of users, then of groups
+        signs = memory.add(groups[events], users[events], net)
+        changed = np.flatnonzero(signs)
+        who = users[events[changed]]
+        changed = changed[rank_by_code(who) + memory.changes[who] < self.max_changes]
+        np.add.at(memory.changes, users[events[changed]], 1)
+        return Increments(events[changed], groups[events[changed]][:, None], signs[changed][:, None])
 
     def _find_first_events(self, events: Ints, users: Ints, groups: Ints, width: int, memory: Any) -> Ints:
         """Return the events that are their user's first in a group that counts.
@@ -191,6 +255,35 @@ class Distinct(Statistic[Estimate]):
     def release(self, sums: NoisySums) -> Estimate:
         counts = build_linear_estimate(sums.sums, sums.noises, 1.0)
         return HashCells(self.universe_size).estimate(counts, sums.noises) if self.hashed else counts
+
+
+@dataclass(slots=True)
+class UserSums:
+    """Sums of weights by group and user, and the changes of each user."""
+
+    sums: Ints = field(repr=False)  # exact
+    changes: npt.NDArray[np.unsignedinteger[Any]] = field(repr=False)  # exact
+
+    @classmethod
+    def empty(cls, users: int, width: int, max_changes: int) -> "UserSums":
+        if 64 * users * width > MAX_BITMAP_BITS:
+            rule = "universe must make at most 2**30 sums where users leave (take fewer users or fewer groups)"
+            raise ValueError(f"{rule}, got {users} x {width} = {users * width}")
+        return cls(np.zeros((width, users), np.int64), np.zeros(users, np.min_scalar_type(max_changes)))
+
+    def add(self, groups: Ints, users: Ints, weights: Ints) -> Ints:
+        """Add weights of different pairs; return +1 for each that is there now and was not, -1 for the contrary."""
+        before = self.sums[groups, users]
+        self.sums[groups, users] = now = before + weights
+        return (now > 0).astype(np.int64) - (before > 0)
+
+
+def change_sensitivity(unit: Unit, changes: int) -> Sensitivity:
+    """Return the move of one tick that costs as much as a unit's alternating changes."""
+    if isinstance(unit, User):
+        return Sensitivity(changes, changes, changes)
+    users = unit.events * (1 if isinstance(unit, Event) else unit.ticks) * (2 if unit.replace else 1)
+    return Sensitivity(2 * users * changes, 4 * users**2 * changes, 2 * users * changes)
 
 
 def appearance_sensitivity(unit: Unit) -> Sensitivity:
