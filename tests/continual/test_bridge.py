@@ -53,7 +53,7 @@ def test_weights_of_draws_decode_their_blocks_to_running_sums(bridge: Bridge) ->
 
 
 @every_bridge
-def test_a_path_is_the_weighted_draws_step_by_step_and_fed(bridge: Bridge) -> None:
+def test_path_is_the_weighted_draws_stepped_and_fed(bridge: Bridge) -> None:
     _, decode, laws = bridge.build_matrices(TICKS)
     noise, state, path = RecordedNoise(1), bridge.initial(1), []
     for tick in range(TICKS):
@@ -75,7 +75,7 @@ def rounded(pattern: np.ndarray) -> tuple[float, ...]:
 
 
 @every_bridge
-def test_a_state_that_was_not_fed_has_the_draws_of_one_that_was(bridge: Bridge) -> None:
+def test_unfed_state_has_the_draws_of_a_fed_one(bridge: Bridge) -> None:
     _, decode, _ = bridge.build_matrices(TICKS)
     for tick in (0, 1, 5, 6, 23, 36, 44):
         counted, found = CountedNoise(SilentNoise()), Counter[Any]()
@@ -92,7 +92,7 @@ def test_a_state_that_was_not_fed_has_the_draws_of_one_that_was(bridge: Bridge) 
 
 
 @every_bridge
-def test_an_event_that_its_blocks_hide_leaves_every_later_number_as_it_is(bridge: Bridge) -> None:
+def test_hidden_event_leaves_every_later_number_unchanged(bridge: Bridge) -> None:
     """Draws of the blocks of tick t less D: the sum moves by -D from t on, and nothing else in memory does."""
     measure, _, laws = bridge.build_matrices(24)
     for tick in range(24):

@@ -69,7 +69,7 @@ def test_the_radices_are_the_best_of_all(horizon: int) -> None:
             assert found <= BridgeTree(PURE, horizon=horizon, radices=radices).rmse() * 1.02
 
 
-def test_radices_that_were_given_stay_and_are_part_of_the_claim() -> None:
+def test_given_radices_stay_and_are_part_of_claim() -> None:
     claim = BridgeTree(PURE, horizon=20, radices=[3, np.int64(2)])
     assert repr(claim) == repr(BridgeTree(PURE, horizon=20, radices=(3, 2)))
     with pytest.raises(ValueError, match=r"^saved must be a run of .*radices=\(2, 3\)"):
@@ -122,7 +122,7 @@ class LateTree(BridgeTree):
 
 
 @pytest.mark.parametrize("cls", [BridgeTree, RedrawnTree])
-def test_a_loaded_run_ends_a_block_with_the_noise_of_the_block(cls: type[BridgeTree]) -> None:
+def test_loaded_run_ends_a_block_with_its_noise(cls: type[BridgeTree]) -> None:
     claim = cls(PURE, horizon=8, radices=(8,))
     noise, zeros = InsecureNoise(3), np.zeros((8, WIDTH), np.int64)
     run = claim.start(WIDTH, noise)

@@ -30,7 +30,7 @@ def test_windows_meet_their_bar(window: int, bar: float) -> None:
 
 
 @pytest.mark.parametrize("window", [1, 20])
-def test_a_window_for_which_bridges_are_no_better_has_whole_numbers(window: int) -> None:
+def test_window_without_better_bridge_has_whole_numbers(window: int) -> None:
     released = choose(PURE, window=f"sliding {window}").start(1, InsecureNoise(1)).step([1])
     assert released.dtype == np.int64
 

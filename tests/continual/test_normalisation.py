@@ -35,7 +35,7 @@ def longest_excess(claim: BufferedToeplitz, scales: ColumnScales, coefficients: 
 
 
 @pytest.mark.slow
-def test_no_exact_column_is_longer_than_the_charge_for_every_horizon_to_300() -> None:
+def test_no_exact_column_exceeds_the_charge_at_horizons_to_300() -> None:
     for horizon in range(1, 301):
         claim = normalised(horizon)
         assert claim.scales is not None
@@ -77,7 +77,7 @@ def test_any_set_of_ticks_never_moves_more_than_the_charge(horizon: int) -> None
 
 
 @pytest.mark.slow
-def test_entries_of_the_gram_matrix_stay_below_their_bounds_for_every_horizon_to_300() -> None:
+def test_gram_entries_stay_below_bounds_at_horizons_to_300() -> None:
     """Two ticks, whatever their distance, for which the bounds of all lags are what is added up."""
     for horizon in range(2, 301):
         claim = normalised(horizon)
@@ -139,7 +139,7 @@ def test_silent_noise_gives_the_exact_counts(width: int) -> None:
 
 
 @pytest.mark.parametrize("bits", [1, 7, 20])
-def test_an_item_more_takes_its_scaled_noise_to_a_whole_item_more(bits: int) -> None:
+def test_one_item_scales_its_noise_to_a_whole_item(bits: int) -> None:
     """The bijection of the proof: u - M 2^(G - bits) D turns into one D units lower, rounding and all."""
     claim, grid = normalised(90), 42
     scales = build_scales(claim.encoder, 90, bits)

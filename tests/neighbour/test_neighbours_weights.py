@@ -45,7 +45,7 @@ def test_one_event_more_moves_each_count_by_its_weight(house, settings, weight):
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_a_value_that_is_no_weight_moves_nothing_and_shows_nowhere(house, live):
+def test_value_without_weight_moves_nothing_and_shows_nowhere(house, live):
     way = Way(house, live=live, releases=RELEASES, stream=STREAM)
     people = way.arrivals(PEOPLE)
     before = way.run(people)
@@ -56,7 +56,7 @@ def test_a_value_that_is_no_weight_moves_nothing_and_shows_nowhere(house, live):
 
 
 @pytest.mark.parametrize("live", [False, True])
-def test_all_that_a_user_did_alternates_and_is_bounded_over_all_groups(house, live):
+def test_changes_of_a_user_alternate_and_are_bounded_over_groups(house, live):
     way = Way(house, live=live, unit=USER, releases={"there": RELEASES["there"]}, stream=OF_USERS)
     places = ("north", "south")
     zeds = [record(7 * n, patient="zed", level=(1, -1, 1)[n % 3], region=places[n % 2]) for n in range(12)]

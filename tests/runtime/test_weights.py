@@ -83,7 +83,7 @@ def test_a_batch_counts_with_the_weight_of_each_event(tmp_path: Path, seed: int)
     check(made, events(seed))
 
 
-def test_a_followed_file_counts_the_same_in_the_order_of_arrival(tmp_path: Path) -> None:
+def test_followed_file_counts_the_same_in_order_of_arrival(tmp_path: Path) -> None:
     here = world(tmp_path, as_they_happen(events()))
     made = pipeline(tmp_path, weighed(live=True, end="2026-01-05T00:01:40Z"))
     run(made, clock=here)
@@ -114,7 +114,7 @@ def test_each_aggregate_has_a_claim_of_its_own(tmp_path: Path) -> None:
     assert all("change" in part.measure.columns for part in (there, count, total))
 
 
-def test_a_user_who_is_one_value_pays_for_its_changes_alone(tmp_path: Path) -> None:
+def test_user_of_one_value_pays_for_its_changes_alone(tmp_path: Path) -> None:
     unit = {"user": "user", "max_events_per_tick": 2, "max_ticks": 5}
     (hashed,) = parts(tmp_path, HASHED, unit=unit)
     assert hashed.statistic.tick_sensitivity == Sensitivity(4, 8, 4)  # two users may share a hash

@@ -131,7 +131,7 @@ def test_items_that_change_seldom_are_counted_exactly() -> None:
 
 
 @pytest.mark.parametrize("bad", [0.5, "x", None, float("nan"), 2.0**70])
-def test_a_weight_that_is_no_whole_number_drops_its_event_alone(bad: Any) -> None:
+def test_fractional_weight_drops_its_event_alone(bad: Any) -> None:
     run = claimed(2).start(noise=SilentNoise())
     assert run.step(users=[1, 2, 9, -1], weights=[1, bad, 1, 1]).value == 1
     assert run.step(users=[1, 2], weights=[bad, 1]).value == 2
@@ -159,7 +159,7 @@ def test_feeding_and_loading_are_stepping() -> None:
     assert memory.changes.max() <= 2
 
 
-def test_the_price_grows_with_the_root_of_the_changes_and_not_with_them() -> None:
+def test_price_grows_with_the_root_of_changes() -> None:
     errors = {changes: claimed(changes, horizon=2**16).stddev(2**16) for changes in (1, 4, 16)}
     assert errors[4] == pytest.approx(2 * errors[1], rel=1e-3)
     assert errors[16] == pytest.approx(4 * errors[1], rel=1e-3)

@@ -52,7 +52,7 @@ class SiblingTree(BridgeTree):
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(title: str, claim: BridgeTree) -> MechanismSubject:
+    def build(claim: BridgeTree, title: str) -> MechanismSubject:
         return MechanismSubject(claim, claim.horizon, noise=chance, title=title)
 
     siblings = SiblingTree(UNIT_LOSS, horizon=4, radices=(2, 2))
