@@ -105,7 +105,7 @@ class Still:
     def load_ledger(self) -> LedgerLog:
         return LedgerLog.read(self.load_entries(), self.file.stream.unit)
 
-    def submit_release(self, requested: Any, plan: Any = None) -> Future[None]:
+    def submit_release(self, requested: Any, plan: Any = None, requested_at: int = 0) -> Future[None]:
         return self._settle(lambda: self.requested_releases.append((requested, requested.share)))
 
     def submit_end(self, name: str) -> Future[None]:

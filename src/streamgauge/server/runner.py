@@ -158,14 +158,16 @@ class Runner:
         self.publisher.stop()
         self.event_buffer.readers.close()
 
-    def submit_release(self, requested: AdHocRelease, plan: ReleasePlan | None = None) -> Future[None]:
+    def submit_release(
+        self, requested: AdHocRelease, plan: ReleasePlan | None = None, requested_at: int = 0
+    ) -> Future[None]:
         """Submit a release to be charged and started; return a future of the outcome.
 
         Raises:
             CommandRefusedError: if the source accepts no release. The future raises it for other refusals.
             NotRunningError: if the run stops. The future raises it for failures.
         """
-        return self._submit_adhoc(AddRelease(requested, plan))
+        return self._submit_adhoc(AddRelease(requested, plan, requested_at=requested_at))
 
     def submit_end(self, name: str) -> Future[None]:
         """Submit the end of a requested release; return a future, as `submit_release` does."""

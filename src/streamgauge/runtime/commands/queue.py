@@ -79,7 +79,7 @@ def create_running_future() -> Future[Any]:
 class Command:
     """A request to the run, and its outcome."""
 
-    requested_at: int = 0  # microseconds
+    requested_at: int = 0  # microseconds; 0 for the time of `submit`
     outcome: Future[Any] = field(default_factory=create_running_future)
 
     def resolve(self, result: object = None) -> None:
@@ -180,7 +180,7 @@ class CommandQueue:
         with self._condition:
             if self._is_closed:
                 raise RunStoppingError
-            command.requested_at = self.now()
+            command.requested_at = command.requested_at or self.now()
             self._pending.append(command)
             self._condition.notify()
         return command.outcome

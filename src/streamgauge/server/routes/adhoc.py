@@ -10,7 +10,8 @@ begins, and on the duration of the work when it ends (docs/limits.md). Plans use
 one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
 
 **Promise.** A request that waits for the run uses no thread. Planning has one thread with a short queue
-(`max_waiting_plans`), so readers never wait for analysts. A repeated request for a charged release, or for an
+(`max_waiting_plans`), so readers never wait for analysts. The wait for a plan does not count: a release is added at
+the multiple after its request arrived, or as soon as it is planned. A repeated request for a charged release, or for an
 end, gets the first reply again, since a reply may be lost. While the run catches up, requests to add or end a
 release return 503 `catching_up`. When the server stops, waiting requests get a reply, too.
 """
@@ -71,7 +72,8 @@ class AdHocRoutes:
         self.runner, self.ledger, self.limits = runner, ledger, limits
         self.now, self.find_publish_time = runner.now, ledger.find_publish_time
         self.find_reply_time = runner.command_queue.schedule.find_reply_time
-        self._limiter, self._plan_count, self._sleep = CapacityLimiter(1), 0, sleep
+        self._plan_limiter, self._ledger_limiter = CapacityLimiter(1), CapacityLimiter(1)
+        self._plan_count, self._sleep = 0, sleep
 
     def routes(self) -> list[Route]:
         return [
@@ -84,22 +86,25 @@ class AdHocRoutes:
         """Return the predicted cost and error of a release; spend nothing."""
         requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            return JSONResponse(plan_as_json(await self._run_in_thread(self._compute_plan, requested)))
+            return JSONResponse(plan_as_json(await self._plan_in_thread(self._compute_plan, requested)))
 
     async def add_release(self, request: Request) -> Response:
         """Charge a release and start it."""
+        arrived_at = self.now()
         requested, person = await self._parse_release(request)
         with self._count_plan(person):
-            found = await self._run_in_thread(self._judge, requested)
+            found = await self._plan_in_thread(self._judge, requested)
         if isinstance(found, ReleasePlan):
-            found = await self._add(requested, found, person)
+            found = await self._add(requested, found, person, arrived_at)
         href = f"/api/releases/{found.name}"
         return JSONResponse({"release": release_as_json(found), "href": href}, 201, headers={"Location": href})
 
-    async def _add(self, requested: AdHocRelease, plan: ReleasePlan, person: Person) -> ReleaseForecast:
+    async def _add(
+        self, requested: AdHocRelease, plan: ReleasePlan, person: Person, arrived_at: int
+    ) -> ReleaseForecast:
         """Let the run add a release. It may be charged already, by an earlier request whose client disconnected."""
         try:
-            await self.run_command(person, self.runner.submit_release, requested, plan)
+            await self.run_command(person, self.runner.submit_release, requested, plan, arrived_at, moment=arrived_at)
         except HttpError:
             ledger_log = await self._load_ledger()
             if known := await self._run_in_thread(find_same_request, self.runner.file, requested, ledger_log):
@@ -176,15 +181,21 @@ class AdHocRoutes:
         """Return the ledger that is published by now. Callers must not change it."""
         return await self._run_in_thread(self.ledger.load_ledger)
 
-    async def _run_in_thread(self, act: Callable[..., Result], *arguments: Any) -> Result:
-        """Run a function in the one thread of analysts."""
-        return await to_thread.run_sync(act, *arguments, limiter=self._limiter)
+    async def _plan_in_thread(self, act: Callable[..., Result], *arguments: Any) -> Result:
+        """Run a function in the one thread of plans."""
+        return await to_thread.run_sync(act, *arguments, limiter=self._plan_limiter)
 
-    async def run_command(self, person: Person, submit: Callable[..., Future[Result]], *arguments: Any) -> Result:
-        """Submit a command and wait for its outcome; the reply leaves by the clock."""
+    async def _run_in_thread(self, act: Callable[..., Result], *arguments: Any) -> Result:
+        """Run a short function in a thread that waits for no plan."""
+        return await to_thread.run_sync(act, *arguments, limiter=self._ledger_limiter)
+
+    async def run_command(
+        self, person: Person, submit: Callable[..., Future[Result]], *arguments: Any, moment: int | None = None
+    ) -> Result:
+        """Submit a command of a moment, by default now, and wait for its outcome; the reply leaves by the clock."""
         check_caught_up(self.runner, str(CatchingUpError()))
         self.limits.count_command(person.client)
-        reply_time: int | None = self.find_reply_time(self.now())
+        reply_time: int | None = self.find_reply_time(self.now() if moment is None else moment)
         try:
             return await asyncio.shield(asyncio.wrap_future(submit(*arguments)))
         except CommandRefusedError as refusal:
