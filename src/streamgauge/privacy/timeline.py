@@ -23,7 +23,7 @@ Cost to one unit
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 from math import inf, lcm
@@ -67,14 +67,12 @@ class LossTerm:
     peak: Fraction
     weights: tuple[TickWeight, ...]
     is_native: bool = False
+    first: int = field(init=False, repr=False)
+    end: float = field(init=False, repr=False)
 
-    @property
-    def first(self) -> int:
-        return self.weights[0].first
-
-    @property
-    def end(self) -> float:
-        return self.weights[-1].end
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "first", self.weights[0].first)
+        object.__setattr__(self, "end", self.weights[-1].end)
 
     @property
     def grain(self) -> int:

@@ -12,7 +12,7 @@ class Tuning:
 
     # Commands
     align_commands: bool = True  # False: commands are applied when they arrive, not at multiples of publish_delay
-    max_waiting_plans: int = 64  # requests that may wait for the planning thread
+    max_waiting_plans: int = 24  # requests that may wait for the planning thread
 
     # Posted events
     commit_seconds: float = 30.0  # before the reply asks the client to retry

@@ -195,7 +195,7 @@ class LedgerLog:
 
     def latest_releases(self) -> dict[str, ChargedRelease]:
         """Return the last edition of each release, ended or not, by its name in the file."""
-        return {base_name(name): entry for name, entry in self.releases.items()}
+        return {base_name(name) if "@" in name else name: entry for name, entry in self.releases.items()}
 
     def declare_budget(self, loss: Loss) -> LedgerEntry:
         """Declare the first or another budget. All charges so far must fit it."""
