@@ -21,6 +21,7 @@ import numpy.typing as npt
 import streamgauge as sg
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
     Hybrid,
     Kary,
@@ -78,6 +79,7 @@ PURE_ROWS = [
     Row("Segments (pan-private)", lambda T: Segments(PURE, horizon=T), (51.60, 99.13, 136.1)),
     Row("k-ary", lambda T: Kary(PURE, horizon=T), (15.64, 31.00, 43.37)),
     Row("k-ary pan-private", lambda T: Kary(PURE, horizon=T, pan_private=True), (22.1, 43.8, 61.3), LEAF),
+    Row("Bridge tree", lambda T: BridgeTree(PURE, horizon=T), (11.25, 20.9, 28.4)),
     Row("Subtractive tree", lambda T: SubtractiveTree(PURE, horizon=T), (13.06, 24.79, 33.87)),
     Row(
         "Hybrid, Chan's halves",
@@ -107,7 +109,7 @@ RHO_ROWS = [
     Row("Unbounded Toeplitz", lambda T: UnboundedToeplitz(RHO), (4.671, 5.976, 6.822), FIT),
 ]
 CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
-    ("pure, bounded", lambda: choose(PURE, horizon=2**20), 33.9),
+    ("pure, bounded", lambda: choose(PURE, horizon=2**20), 28.4),
     ("pure, unbounded", lambda: choose(PURE), 44.3),
     ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 61.4),
     ("rho = 1/2, bounded", lambda: choose(RHO, horizon=2**20), 5.39),

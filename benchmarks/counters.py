@@ -20,6 +20,7 @@ import numpy as np
 import streamgauge as sg
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
     ExponentialDecay,
     Hybrid,
@@ -66,6 +67,7 @@ def build_subjects() -> list[Subject]:
         Subject("k-ary", kary, kary.levels + 4),
         Subject("k-ary pan-private", Kary(PURE, horizon=T, pan_private=True), kary.levels + 4),
         Subject("Subtractive tree", subtractive, (subtractive.branching + 2) * subtractive.levels, warm=64),
+        Subject("Bridge tree", BridgeTree(PURE, horizon=T), warm=80),
         Subject("Smooth binary", SmoothBinary(PURE, horizon=T)),
         Subject("Segments", Segments(PURE, horizon=T)),
         Subject("Hybrid", Hybrid(PURE), warm=100),

@@ -11,6 +11,7 @@ from typing import Any
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
     Hybrid,
     Kary,
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
     "`Binary`": lambda loss, T: Binary(loss, horizon=T),
     "`Binary`, refined": lambda loss, T: Binary(loss, horizon=T, refine=True),
     "`Kary`": lambda loss, T: Kary(loss, horizon=T),
+    "`BridgeTree`": lambda loss, T: BridgeTree(loss, horizon=T),
     "`SubtractiveTree`": lambda loss, T: SubtractiveTree(loss, horizon=T),
     "`SmoothBinary`": lambda loss, T: SmoothBinary(loss, horizon=T),
     "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),

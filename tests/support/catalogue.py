@@ -33,6 +33,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {"inner": SmoothBinary, "growth": 4},
         {"inner": BufferedToeplitz, "growth": 8},
     ],
+    "BridgeTree": [{}, {"radices": (3, 2)}, {"radices": (2, 2, 2)}, {"radices": (32,)}],
     "SubtractiveTree": [{}, {"branching": 3}],
     "TwoLevel": [{}, {"block_size": 4}],
     "WindowSum": [

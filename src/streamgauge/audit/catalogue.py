@@ -67,6 +67,7 @@ MECHANISM_SETTINGS: dict[str, Sequence[Settings]] = {
     "Kary": ({}, {"branching": 3}),
     "Binary": ({}, {"refine": True}),
     "Hybrid": ({}, {"inner": Binary, "growth": 2, "first": 1}, {"inner": Kary, "growth": 3}),
+    "BridgeTree": ({}, {"radices": (2, 2)}, {"radices": (3,)}),
     "SubtractiveTree": ({}, {"branching": 3}),
     "TwoLevel": ({}, {"block_size": 3}),
     "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),

@@ -22,6 +22,7 @@ from streamgauge.continual.run import LimitExceededError, Run, RunFailedError
 from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.binary import Binary
+from streamgauge.continual.trees.bridge_tree import BridgeTree
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -35,6 +36,7 @@ from streamgauge.continual.validation import Bound
 __all__ = [
     "Binary",
     "Bound",
+    "BridgeTree",
     "BufferedToeplitz",
     "Candidate",
     "ExponentialDecay",

@@ -23,6 +23,7 @@ from streamgauge.continual.factorizations.square_root import SquareRoot
 from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToeplitz
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
 from streamgauge.continual.trees.binary import Binary
+from streamgauge.continual.trees.bridge_tree import BridgeTree
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -37,6 +38,7 @@ from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
 DEFAULT_MEMORY_NUMBERS = 256  # numbers a group may keep
 BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     Kary,
+    BridgeTree,
     SubtractiveTree,
     Binary,
     TwoLevel,

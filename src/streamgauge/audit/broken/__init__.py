@@ -3,6 +3,7 @@
     pairs        a broken mechanism and its honest twin
     constants    noise too small by a factor: levels, scales, horizons, units, budgets
     noise        noise used twice, or missing in one layout of a run
+    bridges      shares of future noise that move with an event
     values       bounds and scales applied too late, floats that identify the data, the sparse vector technique
     memory       registers and tables of users that an intruder finds exact
     adaptive     groupers, hierarchies, window budgets and counters for few events
@@ -13,7 +14,7 @@ An audit that does not condemn all of them, or condemns one of their honest twin
 
 from collections.abc import Iterator
 
-from streamgauge.audit.broken import adaptive, constants, local, memory, noise, values
+from streamgauge.audit.broken import adaptive, bridges, constants, local, memory, noise, values
 from streamgauge.audit.broken.pairs import TwinPair
 from streamgauge.audit.subject import ExperimentNoise
 
@@ -22,6 +23,7 @@ __all__ = ["ExperimentNoise", "TwinPair", "every_twin"]
 FAMILIES = (
     constants.every_twin,
     noise.build_reuse_twins,
+    bridges.every_twin,
     values.every_twin,
     values.build_float_twins,
     noise.build_layout_twins,

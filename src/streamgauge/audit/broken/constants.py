@@ -14,7 +14,7 @@ from streamgauge.audit.broken import pairs
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair
 from streamgauge.audit.exact.worst_case import price
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.continual import Binary, Kary, LinearMechanism, SimpleI, SimpleII, TwoLevel
+from streamgauge.continual import Binary, BridgeTree, Kary, LinearMechanism, SimpleI, SimpleII, TwoLevel
 from streamgauge.privacy import Pure, Sensitivity, User, WEvent, Zcdp
 
 MORE_RUNS = 200_000  # means are bounded less tightly than rates
@@ -27,6 +27,7 @@ def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield build_simple_counts(chance, 4)
     yield build_two_levels(chance, 4)
     yield build_short_horizon(chance, 2)
+    yield build_topless_bridge(chance, 2)
     yield build_rate_for_scale(chance)
     yield build_event_for_user(chance, 3)
     yield build_unsplit_budget(chance, "Mean", 2)
@@ -68,6 +69,12 @@ def build_short_horizon(chance: ExperimentNoise, horizon: int) -> TwinPair:
     """Draw noise for T - 1 counts, and release T counts."""
     honest, cost = SimpleI(UNIT_LOSS, horizon=horizon), UNIT_COST / (horizon - 1)
     return pair_counters("Simple I, horizon short by one", build_short_horizon, honest, cost, chance)
+
+
+def build_topless_bridge(chance: ExperimentNoise, horizon: int) -> TwinPair:
+    """Draw noise for the levels of children alone: blocks of the top level have draws, too."""
+    honest = BridgeTree(UNIT_LOSS, horizon=horizon, radices=(2,))
+    return pair_counters("Bridge, top level not counted", build_topless_bridge, honest, UNIT_COST, chance)
 
 
 def build_rate_for_scale(chance: ExperimentNoise) -> TwinPair:

@@ -15,8 +15,9 @@ Exact arithmetic
     alike modulo 2^64. So it moves no share, and no rest, whatever wraps around.
 
 Memory
-    The shares of open blocks, and the draws of their children that have not begun. Draws are overwritten with 0 when
-    their child begins.
+    The noises of children that have not begun, of open blocks. They are overwritten with 0 when their child begins. The
+    sum of noise so far is a whole part and a rest, which is below K_0 whenever a block of level 1 begins. An event
+    moves the whole part by -D, and nothing else in memory after its tick.
 """
 
 from collections.abc import Iterator
@@ -34,19 +35,22 @@ from streamgauge.continual.mechanism import draw_rows, draw_sum
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
 
-MAX_SPAN_TICKS = 2**61  # ticks of a top block: rests of two noises have to sum in 64 bits
-MAX_RESTS = 2**62  # the most that a sum of rests reaches
+MAX_RESTS = 2**62  # the most that a sum of rests reaches: 64 bits have to hold it
+PART_GROUPS = 2**15  # groups that a step advances at once: their numbers fit in a processor's cache
 
 
 @dataclass(slots=True)
 class BridgeState:
     """Noise of the open blocks and of the items so far, one column per group."""
 
-    draws: Ints = field(repr=False)  # secret noise: of children that have not begun, level by level
-    shares: Ints = field(repr=False)  # secret noise: what each child has of its block's, whole part; one row a level
-    share_rests: Ints = field(repr=False)  # secret noise: its rest
+    children: Ints = field(repr=False)  # secret noise: of blocks that have not begun, level by level, whole parts
+    rests: Ints = field(repr=False)  # secret noise: their rests, which siblings share; row i is level i
     whole: Ints = field(repr=False)  # secret noise: the sum over all items so far, whole part
     rest: Ints = field(repr=False)  # secret noise: its rest, in units of an item
+
+    def select(self, part: slice) -> "BridgeState":
+        """Return some of the groups, as views."""
+        return BridgeState(self.children[:, part], self.rests[:, part], self.whole[part], self.rest[part])
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Bridge:
 
     @cached_property
     def rows(self) -> tuple[slice, ...]:
-        """Rows of `draws` with the children of level 0, 1, ..."""
+        """Rows of `children` of level 0, 1, ..."""
         return tuple(slice(a, b) for a, b in pairwise(accumulate(self.radices, initial=0)))
 
     def begun_level(self, tick: int) -> int:
@@ -84,43 +88,57 @@ class Bridge:
         return level
 
     def initial(self, width: int) -> BridgeState:
-        shapes = (sum(self.radices), width), (self.levels - 1, width), (self.levels - 1, width), width, width
+        shapes = (sum(self.radices), width), (self.levels - 1, width), width, width
         return BridgeState(*(np.zeros(shape, np.int64) for shape in shapes))
 
     def step(self, state: BridgeState, tick: int, noise: Noise) -> None:
         """Add the noise of the item after `tick` ticks to the sum."""
+        for _ in self.step_parts(state, tick, noise):
+            pass
+
+    def step_parts(self, state: BridgeState, tick: int, noise: Noise) -> Iterator[slice]:
+        """Do the same, and yield each part of the groups as soon as it is done."""
         width, begun = len(state.whole), self.begun_level(tick)
         with WipedArrays() as secret:
-            top = begun == self.levels - 1
-            whole = secret(draw_rows(self.top_distribution, noise, int(top), width))
-            fresh = secret(draw_rows(self.distribution, noise, sum(self.radices[:begun]), width))
-            block: tuple[Ints, Any] = (whole[0], 0) if top else self._take_child(state, tick, begun)
-            drawn = 0
-            for level in reversed(range(begun)):
-                children = fresh[drawn : drawn + self.radices[level]]
-                state.draws[self.rows[level]], drawn = children, drawn + len(children)
-                self._set_share(state, level, block, secret(children.sum(axis=0)))
-                block = self._take_child(state, tick, level)
-            state.whole += secret(block[0])
-            self._add_rest(state, block[1])
+            tops = secret(draw_rows(self.top_distribution, noise, int(begun == self.levels - 1), width))
+            draws = secret(draw_rows(self.distribution, noise, sum(self.radices[:begun]), width))
+            for first in range(0, width, PART_GROUPS):
+                part = slice(first, first + PART_GROUPS)
+                self._advance(state.select(part), tick, tops[:, part], draws[:, part])
+                yield part
 
-    def _add_rest(self, state: BridgeState, rest: Ints | int) -> None:
-        """Add a rest in units of an item to the sum."""
-        state.rest += rest
-        carry = state.rest >= self.span
-        state.whole += carry
-        state.rest -= carry * np.int64(self.span)
+    def _advance(self, state: BridgeState, tick: int, tops: Ints, draws: Ints) -> None:
+        """Begin all blocks that do at this tick, from their draws."""
+        begun = self.begun_level(tick)
+        if begun:
+            self._carry(state)
+            block: tuple[Ints, Any] = (tops[0], 0) if len(tops) else self._take_child(state, tick, begun)
+        for level in reversed(range(begun)):
+            own = draws[sum(self.radices[level + 1 : begun]) :][: self.radices[level]]
+            share, state.rests[level] = self._divide(level, block, own.sum(axis=0))
+            np.add(own, share, out=state.children[self.rows[level]])
+            if level:
+                block = self._take_child(state, tick, level)
+        if self.levels == 1:
+            state.whole += tops[0]
+            return
+        row = tick % self.radices[0]
+        state.whole += state.children[row]
+        state.children[row] = 0
+        state.rest += state.rests[0]
 
     def _take_child(self, state: BridgeState, tick: int, level: int) -> tuple[Ints, Ints]:
-        """Return the noise of the block of a level that begins, and overwrite its draw."""
+        """Return the noise of the block of a level that begins, and overwrite it."""
         row = self.rows[level].start + tick // self.sizes[level] % self.radices[level]
-        whole = state.draws[row] + state.shares[level]
-        state.draws[row] = 0
-        return whole, state.share_rests[level]
+        whole = state.children[row].copy()
+        state.children[row] = 0
+        return whole, state.rests[level]
 
-    def _set_share(self, state: BridgeState, level: int, block: tuple[Ints, Any], drawn: Ints) -> None:
-        """Set the share of the children of a block, whose draws sum to `drawn`."""
-        state.shares[level], state.share_rests[level] = self._divide(level, block, drawn)
+    def _carry(self, state: BridgeState) -> None:
+        """Make the rest of the sum smaller than 1."""
+        carry = state.rest // self.span
+        state.whole += carry
+        state.rest -= carry * np.int64(self.span)
 
     def _divide(self, level: int, block: tuple[Ints, Any], drawn: Ints) -> tuple[Ints, Ints]:
         """Return the share of each child, of `level`, of the block's noise less the children's draws."""
@@ -196,21 +214,19 @@ class Bridge:
         places = self._place_draws(level + 1, parents * self.sizes[level + 1], tick)
         own = draws[places[:, None] + np.arange(k)]
         shares, rests = self._divide(level, blocks, own.sum(axis=1))
+        own += shares[:, None]
         first = tick // self.sizes[level + 1]  # the oldest open parent
         if tick % self.sizes[level + 1]:
-            own = np.concatenate([state.draws[self.rows[level]][None], own])
-            shares = np.concatenate([state.shares[level][None], shares])
-            rests = np.concatenate([state.share_rests[level][None], rests])
+            own = np.concatenate([state.children[self.rows[level]][None], own])
+            rests = np.concatenate([state.rests[level][None], rests])
         flat = own.reshape(-1, width)
-        if len(shares):
-            begun = slice(-(-tick // self.sizes[level]) - first * k, -(-end // self.sizes[level]) - first * k)
-            of = children // k - first
-            found = flat[begun] + shares[of], rests[of]
-            flat[begun] = 0
-            state.draws[self.rows[level]] = own[-1]
-            state.shares[level], state.share_rests[level] = shares[-1], rests[-1]
-            return found
-        return flat, rests
+        if not len(own):
+            return flat, rests
+        begun = slice(-(-tick // self.sizes[level]) - first * k, -(-end // self.sizes[level]) - first * k)
+        found = flat[begun].copy(), rests[children // k - first]
+        flat[begun] = 0
+        state.children[self.rows[level]], state.rests[level] = own[-1], rests[-1]
+        return found
 
     def zero_state(self, width: int, tick: int, noise: Noise) -> BridgeState:
         """Return the state after `tick` items, in law: draws of past and open blocks alone."""
@@ -234,14 +250,16 @@ class Bridge:
         """
         ended, open_ticks = divmod(inside, self.sizes[level])
         draws = draw_rows(self.distribution, noise, self.radices[level], len(state.whole))
-        self._set_share(state, level, block, draws.sum(axis=0))
-        state.draws[self.rows[level]] = draws
-        state.draws[self.rows[level]][: ended + (open_ticks > 0)] = 0
-        share, rest = state.shares[level], state.share_rests[level]
+        share, rest = self._divide(level, block, draws.sum(axis=0))
+        draws += share
         for child in draws[:ended]:
-            state.whole += child + share
-            self._add_rest(state, rest * np.int64(self.sizes[level]))
-        return draws[min(ended, len(draws) - 1)] + share, rest
+            state.whole += child
+            state.rest += rest * np.int64(self.sizes[level])
+            self._carry(state)
+        block = draws[min(ended, len(draws) - 1)].copy(), rest
+        draws[: ended + (open_ticks > 0)] = 0
+        state.children[self.rows[level]], state.rests[level] = draws, rest
+        return block
 
     def list_terms(self, tick: int) -> tuple[Term, ...]:
         """Return the draws in the noise of the first `tick` items, with their weights."""
@@ -307,9 +325,8 @@ class Bridge:
 
 def to_release(whole: Ints, rest: Ints, span: int) -> npt.NDArray[np.float64]:
     """Return whole + rest/span, which only post-processes both."""
-    release = whole.astype(np.float64)
-    if span > 1:
-        release += rest / span
+    release: npt.NDArray[np.float64] = rest / span
+    release += whole
     return release
 
 
