@@ -35,6 +35,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     ],
     "BridgeTree": [{}, {"radices": (3, 2)}, {"radices": (2, 2, 2)}, {"radices": (32,)}],
     "SubtractiveTree": [{}, {"branching": 3}],
+    "TwoPart": [*({}, {"radices": (2, 2)}, {"radices": (2, 2), "open_ticks": True}), {"open_ticks": True}],
     "TwoLevel": [{}, {"block_size": 4}],
     "WindowSum": [
         *({"window": 1}, {"window": 7}, {"window": 8, "branching": 2}, {"window": 30}),

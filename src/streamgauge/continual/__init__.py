@@ -30,6 +30,7 @@ from streamgauge.continual.trees.simple import SimpleI, SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.two_part import TwoPart
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound
 
@@ -58,6 +59,7 @@ __all__ = [
     "Strategy",
     "SubtractiveTree",
     "TwoLevel",
+    "TwoPart",
     "UnboundedToeplitz",
     "WindowSum",
     "choose",

@@ -31,6 +31,7 @@ from streamgauge.continual.trees.simple import SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.two_part import TwoPart
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound, check_bound, check_whole
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
@@ -47,7 +48,7 @@ BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     SquareRoot,
     BufferedToeplitz,
 )
-UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz)
+UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz, TwoPart)
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
