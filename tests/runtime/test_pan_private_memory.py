@@ -289,7 +289,7 @@ class MidTick:
     components: dict[type, type] = field(default_factory=dict)
 
     def pairs(self) -> Sequence[Pair]:
-        """All registers have the event; the release before it is in the lowest."""
+        """The sum has the event, and the release before it."""
         return [Pair("an event before the look", True, False, lambda views: views[:, 1:].sum(1) - views[:, 0])]
 
     def views(self, data: bool, runs: int) -> Any:
@@ -316,14 +316,14 @@ class MidTick:
 
 
 def registers(run: LiveRun) -> Any:
-    """Of every level, in the middle of a tick; of one that remembers exactly, what waits for the tick."""
+    """The sum, in the middle of a tick; of one that remembers exactly, what waits for the tick."""
     if isinstance(run.memory, ExactMemory):
         tally = run.memory.open_ticks._sums["n/0"].close(2)
         places = np.bincount(tally.groups, tally.sums[0], run.batches.runs[0].runs[0].part.width)
         return places.astype(np.float64)[None]
     counter = run.batches.runs[0].runs[0].run._state.counter._state
-    assert len(counter.entries) > 1
-    return (counter.total + counter.entries).astype(np.float64)
+    assert counter.ahead.draws.any(axis=1).sum() > 1
+    return (counter.sum.whole + counter.sum.rest / counter.sum.span)[None]
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])
