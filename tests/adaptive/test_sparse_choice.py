@@ -120,7 +120,7 @@ def test_the_error_of_cascading_buffers_is_predicted_to_a_fifth() -> None:
 
 def test_lines_say_what_is_offered_and_why_not() -> None:
     lines = str(compare(Pure(1), horizon=TICKS, expected="1/20")).splitlines()
-    assert [line.split()[0] for line in lines] == ["SubtractiveTree", "SparseCounter", "CascadingBuffers"]
+    assert [line.split()[0] for line in lines] == ["BridgeTree", "SparseCounter", "CascadingBuffers"]
     assert lines[0].endswith("whatever the data")
     assert lines[1].endswith("if there are as many events as expected")
     assert "not offered: pan_private must be True" in lines[2]

@@ -75,7 +75,7 @@ def test_words_and_numbers_are_settings(tmp_path: Path, mechanism: Any, settings
         ("Pegasos", 'must be "auto" or the name of a mechanism, got "Pegasos" (did you mean Pegasus?)'),
         ("AdaptiveRelease", 'must be "auto" or the name of a mechanism'),
         ("AdaptiveMechanism", 'must be "auto" or the name of a mechanism'),
-        ("Budget", 'got "Budget" (did you mean BudgetAbsorption?)'),
+        ("BudgetAbsorb", 'got "BudgetAbsorb" (did you mean BudgetAbsorption?)'),
         ({"name": "CascadingBuffers", "ratio": "1/2"}, 'ratio must be a whole number, got "1/2"'),
         ({"name": "PegasusHierarchy", "consistent": 1}, "consistent must be true or false, got 1"),
         ({"name": "Pegasus", "smoother": 3}, "smoother must be a word, got 3"),

@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from streamgauge import Pure
-from streamgauge.continual import Hybrid, LinearMechanism, SubtractiveTree
+from streamgauge.continual import BridgeTree, Hybrid, LinearMechanism, SubtractiveTree
 from streamgauge.noise import Noise
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 from tests.support.catalogue import Case, every_case, every_kept_case
@@ -113,7 +113,15 @@ class SharingTree(SubtractiveTree):
         pass
 
 
+class SharingBridge(BridgeTree):
+    """A broken twin: the same."""
+
+    def redraw_future_noise(self, state: object, noise: Noise) -> None:
+        pass
+
+
 TWINS = {
+    "bridge": SharingBridge(Pure(1), horizon=TICKS, radices=(4, 4)),
     "tree": SharingTree(Pure(1), horizon=TICKS, branching=3),
     "hybrid": Hybrid(Pure(1), inner=SharingTree, growth=8, first=2),
 }

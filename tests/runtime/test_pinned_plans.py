@@ -91,7 +91,7 @@ def test_a_later_version_goes_on_with_what_was_charged(
     later = pipeline(begun, made())
     plan = later.plan()
     assert (plan.refusals, plan.edits.continued_releases) == ((), ("r",))
-    assert plan.releases[0].choices[0].mechanism.startswith("SubtractiveTree")
+    assert plan.releases[0].choices[0].mechanism.startswith("BridgeTree")
     assert {error.measure for error in plan.releases[0].errors} == {"count_x", "avg_x"}
     until(begun, made(), 66, at=36)
     assert published(later, "r") == EXACT
@@ -139,9 +139,9 @@ def as_other_groups(query: Any) -> Any:
 
 
 def test_a_choice_that_this_version_has_not_is_refused(begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    known = {name: claim for name, claim in mechanism_names.find_mechanisms().items() if name != "SubtractiveTree"}
+    known = {name: claim for name, claim in mechanism_names.find_mechanisms().items() if name != "BridgeTree"}
     monkeypatch.setattr(mechanism_names, "find_mechanisms", lambda: known)
-    with pytest.raises(InvalidReleaseError, match=r"mechanism must be auto or one of .*, got SubtractiveTree"):
+    with pytest.raises(InvalidReleaseError, match=r"mechanism must be auto or one of .*, got BridgeTree"):
         until(begun, made(), 66, at=36)
 
 
@@ -155,7 +155,7 @@ def test_two_releases_that_ask_the_same_each_go_on_with_their_own(
         until(tmp_path, tables(one, two, live=True), 66, at=36)
     both = until(tmp_path, tables(one, two, live=True), 96, at=66)
     assert [c.mechanism.partition("(")[0] for r in both.plan().releases for c in r.choices] == [
-        "SubtractiveTree",
+        "BridgeTree",
         "TwoLevel",
     ]
     assert ticks_of(both, "one")[-1] == ticks_of(both, "two")[-1] == 9

@@ -68,6 +68,7 @@ MECHANISM_SETTINGS: dict[str, Sequence[Settings]] = {
     "Binary": ({}, {"refine": True}),
     "Hybrid": ({}, {"inner": Binary, "growth": 2, "first": 1}, {"inner": Kary, "growth": 3}),
     "BridgeTree": ({}, {"radices": (2, 2)}, {"radices": (3,)}),
+    "EndlessBridge": ({}, {"first": 2, "growth": 2}),
     "SubtractiveTree": ({}, {"branching": 3}),
     "TwoLevel": ({}, {"block_size": 3}),
     "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),

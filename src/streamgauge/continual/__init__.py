@@ -23,6 +23,7 @@ from streamgauge.continual.state_io import InvalidSaveError
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.binary import Binary
 from streamgauge.continual.trees.bridge_tree import BridgeTree
+from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -40,6 +41,7 @@ __all__ = [
     "BridgeTree",
     "BufferedToeplitz",
     "Candidate",
+    "EndlessBridge",
     "ExponentialDecay",
     "Hybrid",
     "InvalidSaveError",

@@ -24,6 +24,7 @@ from streamgauge.continual.factorizations.unbounded_toeplitz import UnboundedToe
 from streamgauge.continual.mechanism import MECHANISMS, UNBOUNDED_PLANNING_TICKS, LinearMechanism
 from streamgauge.continual.trees.binary import Binary
 from streamgauge.continual.trees.bridge_tree import BridgeTree
+from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
 from streamgauge.continual.trees.segments import Segments
@@ -48,7 +49,13 @@ BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     SquareRoot,
     BufferedToeplitz,
 )
-UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, UnboundedToeplitz, TwoPart)
+UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
+    SimpleII,
+    Hybrid,
+    EndlessBridge,
+    UnboundedToeplitz,
+    TwoPart,
+)
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
@@ -141,8 +148,8 @@ def choose(
     With `open_ticks=True` a tick may come in parts, and the memory is private in the middle of one, too.
 
     >>> from streamgauge import Pure
-    >>> choose(Pure(1), horizon=1000).branching
-    13
+    >>> choose(Pure(1), horizon=1000).radices
+    (14, 14)
     """
     settings: dict[str, Any] = {"pan_private": pan_private, "bound": bound, "unit": unit, "open_ticks": open_ticks}
     return compare(loss, horizon=horizon, window=window, memory=memory, **settings).best

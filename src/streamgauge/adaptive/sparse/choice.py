@@ -186,7 +186,7 @@ def choose(loss: Loss, *, expected: Number | None = None, **requested: Any) -> M
 
     >>> from streamgauge import Pure
     >>> type(choose(Pure(1), horizon=2**14)).__name__
-    'SubtractiveTree'
+    'BridgeTree'
     >>> type(choose(Pure(1), horizon=2**14, expected="1/200")).__name__
     'SparseCounter'
     """

@@ -7,6 +7,9 @@ kary            k-ary counter with a fitted branching
 binary          binary counter
 subtractive     k-ary tree with subtraction
 smooth          binary tree with balanced leaves
+bridge          noise of blocks that ends at the noise of larger ones
+bridge_tree     running counts under such noise
+endless_bridge  the same without an end
 hybrid          streams without an end, in growing epochs
 segments        event-level counter with noise per segment
 window_tiles    tiling of sliding windows by blocks

@@ -111,7 +111,7 @@ class Bridge:
         """Begin all blocks that do at this tick, from their draws."""
         begun = self.begun_level(tick)
         if begun:
-            self._carry(state)
+            self.carry(state)
             block: tuple[Ints, Any] = (tops[0], 0) if len(tops) else self._take_child(state, tick, begun)
         for level in reversed(range(begun)):
             own = draws[sum(self.radices[level + 1 : begun]) :][: self.radices[level]]
@@ -134,7 +134,7 @@ class Bridge:
         state.children[row] = 0
         return whole, state.rests[level]
 
-    def _carry(self, state: BridgeState) -> None:
+    def carry(self, state: BridgeState) -> None:
         """Make the rest of the sum smaller than 1."""
         carry = state.rest // self.span
         state.whole += carry
@@ -255,7 +255,7 @@ class Bridge:
         for child in draws[:ended]:
             state.whole += child
             state.rest += rest * np.int64(self.sizes[level])
-            self._carry(state)
+            self.carry(state)
         block = draws[min(ended, len(draws) - 1)].copy(), rest
         draws[: ended + (open_ticks > 0)] = 0
         state.children[self.rows[level]], state.rests[level] = draws, rest
