@@ -1,9 +1,9 @@
 """Two-part noise: every look, hand-over and crash costs one loss, enumerated; each broken twin costs more."""
 
 from copy import deepcopy
-from dataclasses import replace
+from dataclasses import fields, replace
 from fractions import Fraction
-from functools import partial
+from functools import cached_property, partial
 from itertools import product
 from math import inf
 from typing import Any
@@ -15,7 +15,7 @@ import streamgauge as sg
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.subjects.pan_private import Intruder, compute_worst_to, observe_group
 from streamgauge.continual import Kary, TwoPart, choose, compare
-from streamgauge.continual.trees.past_noise import MixedNumbers, PastNoise
+from streamgauge.continual.trees.past_noise import Epoch, MixedNumbers, NoiseAhead, PastNoise
 from streamgauge.noise import Ints, Noise
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 from tests.support.saved_states import live_state
@@ -138,7 +138,7 @@ def test_the_shift_of_the_proof_hides_an_event_from_every_look(radices: tuple[in
     for tick in range(ticks):
         run.step([0])
         made += [tick + 1] * (counted.total - len(made))
-    bridge, *_ = claim.epoch(1).noise.bridge.build_matrices(ticks)
+    bridge, *_ = claim.ahead.build_matrices(ticks)
     rows = np.concatenate([strategy.measure[:fresh], bridge])
     chance = np.random.default_rng(3)
     values, draws = chance.integers(0, 9, ticks).tolist(), chance.integers(-99, 99, len(strategy.draws))
@@ -154,11 +154,11 @@ def test_the_shift_of_the_proof_hides_an_event_from_every_look(radices: tuple[in
 class LateLeaf(TwoPart):
     """A broken twin: events of an open tick come before its noise ahead does."""
 
-    def is_open(self, state: Any) -> bool:
-        return False
+    def _begin_tick(self, state: Any, noise: Noise) -> None:
+        return None
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
-        self._open_tick(state, noise)
+        self.ahead.begin_tick(state.sums, noise)
         return super().step(state, values, noise)
 
 
@@ -180,11 +180,21 @@ class CursorNoise(PastNoise):
         return found
 
 
+class CursorAhead(NoiseAhead):
+    """Noise ahead whose draws stay."""
+
+    def epoch(self, tick: int) -> Epoch:
+        epoch = super().epoch(tick)
+        return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
+
+
 class CursorTree(TwoPart):
     """A broken twin: draws of begun blocks stay behind a cursor."""
 
-    def _build_noise(self, length: int) -> PastNoise:
-        return CursorNoise(super()._build_noise(length).bridge)
+    @cached_property
+    def ahead(self) -> NoiseAhead:
+        honest = super().ahead
+        return CursorAhead(*(getattr(honest, each.name) for each in fields(honest)))
 
 
 class LiveHandOver(TwoPart):
@@ -201,7 +211,7 @@ class ExactTotal(TwoPart):
 
     def step(self, state: Any, values: Ints, noise: Noise) -> Any:
         release = super().step(state, values, noise)
-        state.sum.whole -= state.fresh_noise
+        state.sums.sum.whole -= state.fresh_noise
         state.fresh_noise = np.zeros_like(state.fresh_noise)
         return release
 
@@ -250,7 +260,7 @@ def test_errors_grow_with_the_root_of_announced_intrusions() -> None:
         assert (errors**2).mean() == pytest.approx(expected, rel=6.5 * np.sqrt(5 / wide))
         shown = run.intrude()
         np.testing.assert_allclose(shown.base, errors + run.tick)
-        assert not any(part.any() for part in (shown.sum.whole, shown.ahead.draws, shown.fresh.entries))
+        assert not any(part.any() for part in (shown.sums.sum.whole, shown.sums.ahead.draws, shown.fresh.entries))
 
 
 def test_parts_of_ticks_are_the_same_as_the_whole_and_cost_no_error() -> None:

@@ -22,6 +22,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import audit
 from streamgauge.audit.subject import Pair
+from streamgauge.continual.trees.past_noise import to_floats
 from streamgauge.engines.duckdb import rows as keyed_hash
 from streamgauge.engines.duckdb.connection import quote_text
 from streamgauge.runtime.live import open_ticks
@@ -322,8 +323,8 @@ def registers(run: LiveRun) -> Any:
         places = np.bincount(tally.groups, tally.sums[0], run.batches.runs[0].runs[0].part.width)
         return places.astype(np.float64)[None]
     counter = run.batches.runs[0].runs[0].run._state.counter._state
-    assert counter.ahead.draws.any(axis=1).sum() > 1
-    return (counter.sum.whole + counter.sum.rest / counter.sum.span)[None]
+    assert counter.sums.ahead.draws.any(axis=1).sum() > 1
+    return to_floats(counter.sums.sum)[None]
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])

@@ -36,6 +36,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
     "BridgeTree": [{}, {"radices": (3, 2)}, {"radices": (2, 2, 2)}, {"radices": (32,)}],
     "EndlessBridge": [{}, {"first": 2, "growth": 2, "split": "1/2"}, {"first": 7, "growth": 3}],
     "SubtractiveTree": [{}, {"branching": 3}],
+    "PastBridge": [{}, {"radices": (2, 2)}],
     "TwoPart": [*({}, {"radices": (2, 2)}, {"radices": (2, 2), "open_ticks": True}), {"open_ticks": True}],
     "TwoLevel": [{}, {"block_size": 4}],
     "WindowSum": [

@@ -26,6 +26,7 @@ from streamgauge.continual.trees.bridge_tree import BridgeTree
 from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
+from streamgauge.continual.trees.past_bridge import PastBridge
 from streamgauge.continual.trees.segments import Segments
 from streamgauge.continual.trees.simple import SimpleI, SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
@@ -51,6 +52,7 @@ __all__ = [
     "Mechanism",
     "MechanismComparison",
     "PolynomialDecay",
+    "PastBridge",
     "Run",
     "RunFailedError",
     "Segments",

@@ -71,6 +71,7 @@ class Mechanism(ABC, Generic[S, R]):
     LOSSES: ClassVar[tuple[type[Loss], ...]]  # what it can keep
     LOSSES_REASON: ClassVar[str] = ""  # why it can keep no other
     EXACT_MEMORY: ClassVar[str] = ""  # what is exact in its memory, if it cannot be pan-private
+    NEEDS_EPHEMERAL_NOISE: ClassVar[bool] = False  # whether no key may be in memory, pan-private or not
     loss: Loss
     horizon: int | None
     bound: Bound
