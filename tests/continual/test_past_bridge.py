@@ -1,6 +1,5 @@
 """Past-private memory: a look costs nothing for the events before it; each broken twin shows them."""
 
-from dataclasses import fields, replace
 from functools import cached_property, partial
 from itertools import product
 from math import inf
@@ -10,12 +9,13 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.audit.broken.ahead import retain_draws
 from streamgauge.audit.exact.costs import compute_cost
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.subjects.pan_private import Intruder, observe_group
 from streamgauge.continual import BridgeTree, EndlessBridge, PastBridge
-from streamgauge.continual.trees.past_noise import Epoch, NoiseAhead, PastNoise
-from streamgauge.noise import EphemeralNoise, Ints, SecureNoise
+from streamgauge.continual.trees.past_noise import NoiseAhead
+from streamgauge.noise import EphemeralNoise, SecureNoise
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.saved_states import live_state
 
@@ -46,32 +46,12 @@ def test_endless_runs_keep_the_past_as_well() -> None:
     assert max(costs(claim, 5)[:5]) <= 1 + 1e-6
 
 
-class CursorNoise(PastNoise):
-    """Moves a cursor past the draws of begun blocks, and overwrites nothing."""
-
-    def _take_child(self, state: Any, tick: int, level: int) -> Ints:
-        row = self.bridge.rows[level].start + tick // self.bridge.sizes[level] % self.bridge.radices[level]
-        drawn = state.draws[row].copy()
-        found = super()._take_child(state, tick, level)
-        state.draws[row] = drawn
-        return found
-
-
-class CursorAhead(NoiseAhead):
-    """Noise ahead whose draws stay."""
-
-    def epoch(self, tick: int) -> Epoch:
-        epoch = super().epoch(tick)
-        return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
-
-
 class CursorBridge(PastBridge):
     """A broken twin: draws of begun blocks stay behind a cursor."""
 
     @cached_property
     def ahead(self) -> NoiseAhead:
-        honest = super().ahead
-        return CursorAhead(*(getattr(honest, each.name) for each in fields(honest)))
+        return retain_draws(super().ahead)
 
 
 def test_draws_behind_a_cursor_show_exact_events() -> None:

@@ -1,9 +1,8 @@
 """Two-part noise: every look, hand-over and crash costs one loss, enumerated; each broken twin costs more."""
 
-from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import replace
 from fractions import Fraction
-from functools import cached_property, partial
+from functools import partial
 from itertools import product
 from math import inf
 from typing import Any
@@ -12,10 +11,11 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.audit.broken.ahead import CursorTree, LateLeaf, LiveHandOver, SavedRest
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.subjects.pan_private import Intruder, compute_worst_to, observe_group
 from streamgauge.continual import Kary, TwoPart, choose, compare
-from streamgauge.continual.trees.past_noise import Epoch, MixedNumbers, NoiseAhead, PastNoise
+from streamgauge.continual.trees.past_noise import MixedNumbers
 from streamgauge.noise import Ints, Noise
 from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 from tests.support.saved_states import live_state
@@ -149,61 +149,6 @@ def test_the_shift_of_the_proof_hides_an_event_from_every_look(radices: tuple[in
         shift = [7 * rows[row, event - 1] * ((row >= fresh) == is_ahead) for row in strategy.draws]
         assert is_ahead or min(at for at, move in zip(made, shift, strict=True) if move) > look
         assert view_run(claim, moved, (draws - shift).astype(int).tolist(), look) == plain[look]
-
-
-class LateLeaf(TwoPart):
-    """A broken twin: events of an open tick come before its noise ahead does."""
-
-    def _begin_tick(self, state: Any, noise: Noise) -> None:
-        return None
-
-    def step(self, state: Any, values: Ints, noise: Noise) -> Any:
-        self.ahead.begin_tick(state.sums, noise)
-        return super().step(state, values, noise)
-
-
-class SavedRest(TwoPart):
-    """A broken twin: a run that goes on from the save of a lost one keeps its draws ahead."""
-
-    def rerandomize(self, state: Any, noise: Noise) -> None:
-        return None
-
-
-class CursorNoise(PastNoise):
-    """Moves a cursor past the draws of begun blocks, and overwrites nothing."""
-
-    def _take_child(self, state: Any, tick: int, level: int) -> Ints:
-        row = self.bridge.rows[level].start + tick // self.bridge.sizes[level] % self.bridge.radices[level]
-        drawn = state.draws[row].copy()
-        found = super()._take_child(state, tick, level)
-        state.draws[row] = drawn
-        return found
-
-
-class CursorAhead(NoiseAhead):
-    """Noise ahead whose draws stay."""
-
-    def epoch(self, tick: int) -> Epoch:
-        epoch = super().epoch(tick)
-        return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
-
-
-class CursorTree(TwoPart):
-    """A broken twin: draws of begun blocks stay behind a cursor."""
-
-    @cached_property
-    def ahead(self) -> NoiseAhead:
-        honest = super().ahead
-        return CursorAhead(*(getattr(honest, each.name) for each in fields(honest)))
-
-
-class LiveHandOver(TwoPart):
-    """A broken twin: an announced intrusion is handed the memory as it is."""
-
-    def intrude(self, state: Any, noise: Noise) -> Any:
-        shown = deepcopy(state)
-        super().intrude(state, noise)
-        return shown
 
 
 class ExactTotal(TwoPart):

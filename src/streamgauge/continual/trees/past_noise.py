@@ -107,7 +107,7 @@ class PastNoise:
         """Return the noise of the block of a level that begins, and overwrite its draw."""
         bridge = self.bridge
         row = bridge.rows[level].start + tick // bridge.sizes[level] % bridge.radices[level]
-        found = state.draws[row] * np.int64(bridge.span // bridge.sizes[level])
+        found: Ints = state.draws[row] * np.int64(bridge.span // bridge.sizes[level])
         found += state.shares[level]
         state.draws[row] = 0
         return found
@@ -160,7 +160,7 @@ class NoiseAhead:
 
     def _fits(self, radices: tuple[int, ...]) -> bool:
         law = self._build_bridge(radices).top_distribution
-        return prod(radices) * law.variance**0.5 * MAX_DEVIATIONS < MAX_NUMERATOR
+        return prod(radices) * float(law.variance) ** 0.5 * MAX_DEVIATIONS < MAX_NUMERATOR
 
     def _calibrate(self, levels: int, loss: Pure | Zcdp) -> Distribution:
         return loss.calibrate(l1=self.moved.l1 * levels, l2_squared=self.moved.l2_squared * levels)
