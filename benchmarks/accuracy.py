@@ -23,6 +23,7 @@ from streamgauge.continual import (
     Binary,
     BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     Hybrid,
     Kary,
     LinearMechanism,
@@ -35,6 +36,8 @@ from streamgauge.continual import (
     SubtractiveTree,
     TwoLevel,
     UnboundedToeplitz,
+    WindowBridge,
+    WindowSum,
     choose,
 )
 
@@ -56,6 +59,7 @@ TOP = "open top digit: one level less at T = 2^m"
 SCALE = "discrete noise at scale 1 has 8 % less variance than the continuous noise of the table"
 LEAF = "level 0 never rests in memory: one draw, not two"
 FIT = "exponentials fitted to the error itself, not to the published coefficients"
+FITTED = "epochs and split searched for these horizons"
 ODD = "depth of any parity, zeros counted"
 
 BEST_SPLITS = {2**10: "0.24", 2**16: "0.18", 2**20: "0.16"}
@@ -79,7 +83,7 @@ PURE_ROWS = [
     Row("Segments (pan-private)", lambda T: Segments(PURE, horizon=T), (51.60, 99.13, 136.1)),
     Row("k-ary", lambda T: Kary(PURE, horizon=T), (15.64, 31.00, 43.37)),
     Row("k-ary pan-private", lambda T: Kary(PURE, horizon=T, pan_private=True), (22.1, 43.8, 61.3), LEAF),
-    Row("Bridge tree", lambda T: BridgeTree(PURE, horizon=T), (11.25, 20.9, 28.4)),
+    Row("Bridge tree", lambda T: BridgeTree(PURE, horizon=T), (11.17, 20.74, 28.21)),
     Row("Subtractive tree", lambda T: SubtractiveTree(PURE, horizon=T), (13.06, 24.79, 33.87)),
     Row(
         "Hybrid, Chan's halves",
@@ -92,6 +96,14 @@ PURE_ROWS = [
         (35.67, 71.57, 99.47),
     ),
     Row("Hybrid", lambda T: Hybrid(PURE), (19.42, 33.68, 44.24)),
+    Row("Endless bridge", lambda T: EndlessBridge(PURE), (13.9, 25.8, 35.1), FITTED),
+]
+EARLY = "of 2^10 ticks the first are before a whole window"
+WINDOW_ROWS = [
+    Row("Window sum, 60", lambda T: WindowSum(PURE, window=60), (10.33, 10.33, 10.33), EARLY),
+    Row("Window bridge, 60", lambda T: WindowBridge(PURE, window=60), (8.23, 8.23, 8.23), EARLY),
+    Row("Window sum, 1024", lambda T: WindowSum(PURE, window=1024), (22.04, 22.04, 22.04), EARLY),
+    Row("Window bridge, 1024", lambda T: WindowBridge(PURE, window=1024), (15.79, 15.79, 15.79), EARLY),
 ]
 RHO_ROWS = [
     Row("Binary", lambda T: Binary(RHO, horizon=T), (7.417, 11.66, 14.49), TOP),
@@ -110,7 +122,9 @@ RHO_ROWS = [
 ]
 CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
     ("pure, bounded", lambda: choose(PURE, horizon=2**20), 28.4),
-    ("pure, unbounded", lambda: choose(PURE), 44.3),
+    ("pure, unbounded", lambda: choose(PURE), 35.1),
+    ("pure, window of 60", lambda: choose(PURE, window="sliding 60"), 8.4),
+    ("pure, window of 1,024", lambda: choose(PURE, window="sliding 1024"), 16.0),
     ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 61.4),
     ("rho = 1/2, bounded", lambda: choose(RHO, horizon=2**20), 5.39),
     ("rho = 1/2, unbounded", lambda: choose(RHO), 6.85),
@@ -171,6 +185,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="leave out T = 2^20 from the simulations")
     horizons = HORIZONS[:2] if parser.parse_args().quick else HORIZONS
     print_rows("Pure epsilon = 1: root of the mean squared error over t = 1..T", PURE_ROWS, horizons)
+    print_rows("Pure epsilon = 1: sums of the last ticks", WINDOW_ROWS, horizons)
     print_rows("rho = 1/2 zCDP", RHO_ROWS, horizons)
     print(f"\n{'lower bound (mean)':<24}" + "".join(f"   T = {T}: {lower_bound(T):.3f}" for T in horizons))
     print("\nChoices of `choose` at T = 2^20\n")

@@ -22,6 +22,7 @@ from streamgauge.continual import (
     Binary,
     BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     ExponentialDecay,
     Hybrid,
     Kary,
@@ -35,6 +36,7 @@ from streamgauge.continual import (
     SubtractiveTree,
     TwoLevel,
     UnboundedToeplitz,
+    WindowBridge,
     WindowSum,
 )
 from streamgauge.noise import SecureNoise
@@ -68,6 +70,7 @@ def build_subjects() -> list[Subject]:
         Subject("k-ary pan-private", Kary(PURE, horizon=T, pan_private=True), kary.levels + 4),
         Subject("Subtractive tree", subtractive, (subtractive.branching + 2) * subtractive.levels, warm=64),
         Subject("Bridge tree", BridgeTree(PURE, horizon=T), warm=80),
+        Subject("Endless bridge", EndlessBridge(PURE), warm=80),
         Subject("Smooth binary", SmoothBinary(PURE, horizon=T)),
         Subject("Segments", Segments(PURE, horizon=T)),
         Subject("Hybrid", Hybrid(PURE), warm=100),
@@ -75,6 +78,7 @@ def build_subjects() -> list[Subject]:
         Subject("Unbounded Toeplitz", UnboundedToeplitz(RHO), 64),
         Subject("Square root", SquareRoot(RHO, horizon=T), wide=False),
         Subject("Window sum, 60", WindowSum(PURE, window=60), warm=128),
+        Subject("Window bridge, 60", WindowBridge(PURE, window=60), warm=128),
         Subject("Exponential decay, pure", ExponentialDecay(PURE, decay="0.99")),
         Subject("Exponential decay, zCDP", ExponentialDecay(RHO, decay="0.99")),
         Subject("Polynomial decay, zCDP", PolynomialDecay(RHO, exponent=1, horizon=T), wide=False),

@@ -26,7 +26,9 @@ from matplotlib.patches import FancyBboxPatch
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     ExponentialDecay,
     Hybrid,
     Kary,
@@ -40,6 +42,7 @@ from streamgauge.continual import (
     SubtractiveTree,
     TwoLevel,
     UnboundedToeplitz,
+    WindowBridge,
     WindowSum,
 )
 
@@ -87,6 +90,12 @@ SCHEMES = {
         "Subtractive tree: a block that looks ahead, less the item beyond t",
         ahead=40,
     ),
+    "bridge": Scheme(
+        BridgeTree(PURE, horizon=16, radices=(4,)), 10, "Bridge tree: half of a block, and its items against it"
+    ),
+    "endless_bridge": Scheme(
+        EndlessBridge(PURE, growth=2, first=4), 10, "Endless bridge: a past epoch, and 6/8 of this one", ahead=28
+    ),
     "smooth": Scheme(SmoothBinary(PURE, horizon=16), 12, "Smooth binary: leaves with as many ones as zeros", ahead=19),
     "segments": Scheme(Segments(PURE, horizon=16), 6, "Segments: draws that live as long as their segment"),
     "hybrid": Scheme(
@@ -94,6 +103,9 @@ SCHEMES = {
     ),
     "window_sum": Scheme(
         WindowSum(PURE, window=8, branching=2, levels=3), 13, "Window sum: the last 8 items", window=8
+    ),
+    "window_bridge": Scheme(
+        WindowBridge(PURE, window=8, radices=(4,)), 13, "Window bridge: parts of blocks at both ends", window=8
     ),
 }
 CURVES: dict[str, dict[str, LinearMechanism[Any]]] = {

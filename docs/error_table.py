@@ -13,11 +13,11 @@ from streamgauge.continual import (
     Binary,
     BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     Hybrid,
     Kary,
     LinearMechanism,
     Segments,
-    SimpleI,
     SimpleII,
     SmoothBinary,
     SquareRoot,
@@ -34,7 +34,6 @@ PAGE = Path(__file__).parent / "continual.md"
 BEGIN, END = "<!-- error table: begin -->\n", "<!-- error table: end -->\n"
 HORIZONS = (2**10, 2**16, 2**20)
 ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
-    "`SimpleI`": lambda loss, T: SimpleI(loss, horizon=T),
     "`SimpleII` (no end, pan-private)": lambda loss, T: SimpleII(loss),
     "`TwoLevel`": lambda loss, T: TwoLevel(loss, horizon=T),
     "`Binary`": lambda loss, T: Binary(loss, horizon=T),
@@ -46,10 +45,9 @@ ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
     "`SquareRoot`": lambda loss, T: SquareRoot(loss, horizon=T),
     "`BufferedToeplitz`": lambda loss, T: BufferedToeplitz(loss, horizon=T),
     "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
-    "`Binary`, pan-private": lambda loss, T: Binary(loss, horizon=T, pan_private=True),
     "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
     "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),
-    "`Hybrid`, Chan's halves": lambda loss, T: Hybrid(loss, inner=Binary, growth=2, first=1, split="1/2"),
+    "`EndlessBridge` (no end)": lambda loss, T: EndlessBridge(loss),
     "`Hybrid`, pan-private": lambda loss, T: Hybrid(loss, pan_private=True),
     "`UnboundedToeplitz` (no end)": lambda loss, T: UnboundedToeplitz(loss),
 }

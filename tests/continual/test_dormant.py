@@ -6,7 +6,9 @@ import pytest
 from streamgauge import Pure, Zcdp
 from streamgauge.continual import (
     Binary,
+    BridgeTree,
     BufferedToeplitz,
+    EndlessBridge,
     ExponentialDecay,
     Hybrid,
     Kary,
@@ -17,6 +19,7 @@ from streamgauge.continual import (
     SubtractiveTree,
     TwoLevel,
     UnboundedToeplitz,
+    WindowBridge,
     WindowSum,
     mechanism,
 )
@@ -105,6 +108,9 @@ CHEAP = [
     Kary(Pure(1), horizon=10**6),
     Binary(Zcdp(1), horizon=10**6),
     SubtractiveTree(Pure(1), horizon=10**6),
+    BridgeTree(Pure(1), horizon=10**6),
+    EndlessBridge(Pure(1)),
+    WindowBridge(Pure(1), window=60),
     Hybrid(Pure(1)),
     Hybrid(Zcdp(1), inner=Kary),
     SimpleII(Pure(1), horizon=100),

@@ -61,7 +61,7 @@ def test_a_hybrid_takes_every_counter_with_a_horizon_by_its_name(name: str) -> N
 
 
 def test_the_names_of_inner_counters_are_those_that_count_all_ticks_to_a_horizon() -> None:
-    windowed = {"ExponentialDecay", "PolynomialDecay", "UnboundedToeplitz", "WindowSum"}
+    windowed = {"ExponentialDecay", "PolynomialDecay", "UnboundedToeplitz", "WindowBridge", "WindowSum"}
     assert set(list_inner_names()) == {cls.__name__ for cls in exported()} - windowed
 
 

@@ -33,6 +33,7 @@ from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
 from streamgauge.continual.trees.two_part import TwoPart
+from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound
 
@@ -65,6 +66,7 @@ __all__ = [
     "TwoLevel",
     "TwoPart",
     "UnboundedToeplitz",
+    "WindowBridge",
     "WindowSum",
     "choose",
     "compare",

@@ -33,6 +33,7 @@ from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
 from streamgauge.continual.trees.two_part import TwoPart
+from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound, check_bound, check_whole
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
@@ -61,10 +62,10 @@ POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
 
 
-WINDOW_MECHANISMS: dict[str, type[LinearMechanism[Any]]] = {
-    "window": WindowSum,
-    "half_life": ExponentialDecay,
-    "exponent": PolynomialDecay,
+WINDOW_MECHANISMS: dict[str, tuple[type[LinearMechanism[Any]], ...]] = {
+    "window": (WindowSum, WindowBridge),
+    "half_life": (ExponentialDecay,),
+    "exponent": (PolynomialDecay,),
 }
 
 
@@ -233,8 +234,8 @@ def list_candidates(window: str, horizon: int | None) -> Iterator[tuple[str, Mec
     """Yield the mechanisms that answer a window, by name."""
     kind, setting, size = parse_window(window)
     if kind != "running":
-        windowed: type[LinearMechanism[Any]] = WINDOW_MECHANISMS[setting]
-        yield windowed.__name__, _build_factory(windowed, horizon=horizon, **{setting: size})
+        for windowed in WINDOW_MECHANISMS[setting]:
+            yield windowed.__name__, _build_factory(windowed, horizon=horizon, **{setting: size})
         return
     ends = {} if horizon is None else {"horizon": horizon, "last_tick": horizon}
     for cls in UNBOUNDED_MECHANISMS:

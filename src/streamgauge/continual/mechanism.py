@@ -145,6 +145,10 @@ class Mechanism(ABC, Generic[S, R]):
     def narrow_release(self, release: R) -> R:
         """Return the release of a block of one group as that of its column."""
 
+    def window_sum(self, state: S, window: int) -> R:
+        """Return the sums of the last `window` ticks, fewer than those of the newest release."""
+        raise TypeError(f"window must be that of {type(self).__name__}, got another")
+
     def current_noise(self, state: S) -> NoiseSum:
         """Return the noise in the newest release, if its law is independent of data."""
         raise TypeError(f"noise of {type(self).__name__} must be read from its releases, on which it depends")

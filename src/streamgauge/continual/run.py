@@ -227,6 +227,11 @@ class Run(ExclusiveState[S], Generic[S, R]):
             releases = [self.mechanism.feed(state, piece, self.source) for piece in pieces]
         return self.mechanism.join_releases(releases)
 
+    def window_sum(self, window: int) -> R:
+        """Return the newest sums of fewer ticks than the claim's window, at no further loss; for `WindowBridge`."""
+        with self._locked() as state:
+            return self.mechanism.window_sum(state, window)
+
     def noise(self) -> NoiseSum:
         """Return the noise in the newest release, announced intrusions included."""
         with self._locked() as state:

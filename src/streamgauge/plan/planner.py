@@ -5,7 +5,7 @@ results: the same places at every tick, for all data, unless groups are discover
 
 **Mechanism choices.** The mechanism of each part is chosen when the release is planned, and pinned when it is charged.
 
-    {"mechanism": "SubtractiveTree", "settings": {"branching": 27}}
+    {"mechanism": "BridgeTree", "settings": {"radices": [11, 10]}}
     {"mechanism": "Pegasus", "settings": {"split": "4/5", "theta": "5", "smoother": "median", "max_group_ticks": 256}}
 
 An open choice, by "auto" or by a name without settings, is that of least predicted error, as computed by the

@@ -17,4 +17,5 @@ past_bridge     counts whose memory is private for the past
 two_part        pan-private counts from noise ahead and fresh noise
 window_tiles    tiling of sliding windows by blocks
 window_sum      sliding sums
+window_bridge   sliding sums from an endless bridge
 """

@@ -15,9 +15,10 @@ Exact arithmetic
     alike modulo 2^64. So it moves no share, and no rest, whatever wraps around.
 
 Memory
-    The noises of children that have not begun, of open blocks. They are overwritten with 0 when their child begins. The
-    sum of noise so far is a whole part and a rest, which is below K_0 whenever a block of level 1 begins. An event
-    moves the whole part by -D, and nothing else in memory after its tick.
+    The noises of children that have not begun, of open blocks. They are overwritten with 0 when their child begins, and
+    draws when the step ends, unless `is_wiped` is false. That is for claims whose memory is exact anyway. The sum of
+    noise so far is a whole part and a rest, which is below K_0 whenever a block of level 1 begins. An event moves the
+    whole part by -D, and nothing else in memory after its tick.
 """
 
 from collections.abc import Iterator
@@ -29,14 +30,17 @@ from operator import mul
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from streamgauge.continual.mechanism import draw_rows, draw_sum
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
+from streamgauge.noise.coerce import Floats
 
 MAX_RESTS = 2**62  # the most that a sum of rests reaches: 64 bits have to hold it
 PART_GROUPS = 2**15  # groups that a step advances at once: their numbers fit in a processor's cache
+
+
+Weighed = tuple[Ints, Floats]  # numbers of draws and their weight, tick by tick
 
 
 @dataclass(slots=True)
@@ -60,6 +64,7 @@ class Bridge:
     radices: tuple[int, ...]
     distribution: Distribution
     top_distribution: Distribution  # of blocks of the top level
+    is_wiped: bool = True
 
     @property
     def levels(self) -> int:
@@ -100,8 +105,10 @@ class Bridge:
         """Do the same, and yield each part of the groups as soon as it is done."""
         width, begun = len(state.whole), self.begun_level(tick)
         with WipedArrays() as secret:
-            tops = secret(draw_rows(self.top_distribution, noise, int(begun == self.levels - 1), width))
-            draws = secret(draw_rows(self.distribution, noise, sum(self.radices[:begun]), width))
+            tops = draw_rows(self.top_distribution, noise, int(begun == self.levels - 1), width)
+            draws = draw_rows(self.distribution, noise, sum(self.radices[:begun]), width)
+            if self.is_wiped:
+                secret(tops), secret(draws)
             for first in range(0, width, PART_GROUPS):
                 part = slice(first, first + PART_GROUPS)
                 self._advance(state.select(part), tick, tops[:, part], draws[:, part])
@@ -124,7 +131,8 @@ class Bridge:
             return
         row = tick % self.radices[0]
         state.whole += state.children[row]
-        state.children[row] = 0
+        if self.is_wiped:
+            state.children[row] = 0
         state.rest += state.rests[0]
 
     def _take_child(self, state: BridgeState, tick: int, level: int) -> tuple[Ints, Ints]:
@@ -267,11 +275,28 @@ class Bridge:
         for level, k in enumerate(self.radices):
             ended = place // self.sizes[level] % k
             mean = (ended + part) / k
-            weights = (ended, 1 - mean), (1, part - mean), (k - ended - 1, -mean)
-            terms += [Term(count, weight, self.distribution) for count, weight in weights]
+            terms += [Term(count, weight, self.distribution) for count, weight in weigh_children(ended, part, mean, k)]
             part = mean
         tops = Term(place // self.span, 1, self.top_distribution), Term(1, part, self.top_distribution)
         return (*terms, *tops)
+
+    def weigh_window(self, start: Ints, end: Ints) -> tuple[list[Weighed], list[Weighed]]:
+        """Return counts and weights of the draws in the noise of the items from `start` + 1 to `end`.
+
+        First those of inner blocks, then those of the top level. All start at 1 or later.
+        """
+        first, last, inner = start - 1, end - 1, list[Weighed]()
+        before = now = np.ones(len(start))
+        for level, k in enumerate(self.radices):
+            old, new = (place // self.sizes[level] % k for place in (first, last))
+            old_mean, new_mean = (old + before) / k, (new + now) / k
+            mean, apart = new_mean - old_mean, first // self.sizes[level + 1] != last // self.sizes[level + 1]
+            alone = *weigh_children(new, now, new_mean, k), *weigh_children(old, before, old_mean, k)
+            shared = (old, -mean), (k - new - 1, -mean), *weigh_between(old, new, before, now, mean)
+            inner += [(count * apart, weight) for count, weight in alone]
+            inner += [(count * ~apart, weight) for count, weight in shared]
+            before, now = old_mean, new_mean
+        return inner, list(weigh_between(first // self.span, last // self.span, before, now, 0 * now))
 
     def sum_variances(self, ticks: int) -> float:
         """Return the sum of the variances after 1, 2, ..., `ticks` items."""
@@ -287,7 +312,7 @@ class Bridge:
             )
         return (ends + paths) * self.top_distribution.variance + (tops * whole + part) * self.distribution.variance
 
-    def build_matrices(self, ticks: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64], list[Distribution]]:
+    def build_matrices(self, ticks: int) -> tuple[Floats, Floats, list[Distribution]]:
         """Return blocks and weights of all draws in `ticks` ticks, in drawing order, and their laws."""
         blocks: list[tuple[int, int]] = []  # (level, index)
         weights: list[dict[int, float]] = []  # of the draws in each item's noise
@@ -323,11 +348,25 @@ class Bridge:
         return {draw: weight + (draw == own) for draw, weight in shares[level].items()}
 
 
-def to_release(whole: Ints, rest: Ints, span: int) -> npt.NDArray[np.float64]:
+def to_release(whole: Ints, rest: Ints, span: int) -> Floats:
     """Return whole + rest/span, which only post-processes both."""
-    release: npt.NDArray[np.float64] = rest / span
+    release: Floats = rest / span
     release += whole
     return release
+
+
+def weigh_children(ended: Any, part: Any, mean: Any, k: int) -> tuple[Any, Any, Any]:
+    """Return counts and weights of a block's k draws, when so many children have ended, and part of the next."""
+    return (ended, 1 - mean), (ended * 0 + 1, part - mean), (k - ended - 1, -mean)
+
+
+def weigh_between(
+    old: Ints, new: Ints, before: Floats, now: Floats, mean: Floats
+) -> tuple[Weighed, Weighed, Weighed, Weighed]:
+    """Return the same of the children from the old one to the new, of which these parts are past."""
+    same = old == new
+    rest = (~same, 1 - before - mean), (~same, now - mean), ((new - old - 1) * ~same, 1 - mean)
+    return (same, now - before - mean), *rest
 
 
 def sum_squares(ticks: int, size: int) -> float:

@@ -98,7 +98,7 @@ class BridgeTree(BoundedSettings, LinearMechanism[State]):
 
     @cached_property
     def bridge(self) -> Bridge:
-        return Bridge(parse_radices(self.radices), self.distribution, self.distribution)
+        return Bridge(parse_radices(self.radices), self.distribution, self.distribution, is_wiped=False)
 
     @cached_property
     def distribution(self) -> Distribution:

@@ -116,7 +116,8 @@ class EndlessBridge(Settings, LinearMechanism[State]):
         split = parse_rational(self.split, "split")
         moved = self.tick_sensitivity.l1 * min(self.unit.ticks, self.horizon or self.unit.ticks)
         inner = self.loss.part(1 - split).calibrate(l1=moved * len(radices), l2_squared=0)
-        return Bridge(radices, inner, self.loss.part(split).calibrate(l1=moved, l2_squared=0))
+        top = self.loss.part(split).calibrate(l1=moved, l2_squared=0)
+        return Bridge(radices, inner, top, is_wiped=False)
 
     def initial(self, width: int, noise: Noise) -> State:
         return State(0, np.zeros(width, np.int64), self.bridge(self.epoch(1)).initial(width))
@@ -208,7 +209,7 @@ class EndlessBridge(Settings, LinearMechanism[State]):
 @lru_cache(maxsize=64)
 def list_epochs(first: int, growth: int) -> tuple[Epoch, ...]:
     """Return all epochs up to the last tick that a run reaches, and one more."""
-    epochs, begin, length = [], 0, first
+    epochs, begin, length = list[Epoch](), 0, first
     while begin <= MAX_TICK:
         epochs.append(Epoch(len(epochs), begin, find_epoch_radices(min(length, MAX_EPOCH_TICKS))))
         begin, length = epochs[-1].end, min(length * growth, MAX_EPOCH_TICKS)
@@ -221,7 +222,7 @@ def find_epoch_radices(length: int) -> tuple[int, ...]:
 
     All are k or k + 1. With n levels that is least n^2 times the sum of k - 1/k, nearly.
     """
-    found = [(length,)] if length <= MAX_RADIX else []
+    found: list[tuple[int, ...]] = [(length,)] if length <= MAX_RADIX else []
     for inner in range(1, length.bit_length()):
         k = max(2, int(length ** (1 / inner)))
         shapes = [(k + 1,) * larger + (k,) * (inner - larger) for larger in range(inner + 1)]

@@ -67,6 +67,13 @@ MAX_BRANCHING = 256  # the most branches that are tried
 Count = TypeVar("Count", int, float, Ints)
 
 
+def check_window(window: int) -> None:
+    check_whole("window", window)
+    if window > MAX_WINDOW_TICKS:
+        why = "a run remembers as many numbers for each group"
+        raise ValueError(f"window must be at most 2**26 ticks ({why}), got {window}")
+
+
 @dataclass(slots=True)
 class State:
     """All that a run remembers, one column per group; S is the size of the largest blocks."""
@@ -92,10 +99,7 @@ class WindowSum(Settings, LinearMechanism[State]):
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)
-        check_whole("window", self.window)
-        if self.window > MAX_WINDOW_TICKS:
-            why = "a run remembers as many numbers for each group"
-            raise ValueError(f"window must be at most 2**26 ticks ({why}), got {self.window}")
+        check_window(self.window)
         check_whole("branching", self.branching or 2, least=2)
         check_whole("levels", self.levels or 1)
         branching, levels = min(self._list_shapes(), key=self.relative_variance)

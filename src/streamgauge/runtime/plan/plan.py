@@ -41,6 +41,7 @@ MAX_RUNNERS_UP = 3
 MAX_FILES = 100  # files of a source whose headers a plan reads
 SHOWN_SETTINGS: tuple[str, ...] = (
     "branching",
+    "radices",
     "refine",
     "window",
     "half_life",

@@ -114,8 +114,8 @@ class KeyExposure:
         keys as possible.
 
         In windows, V is over a window only, and a key may get more over the stream. The bound is valid all the same:
-        the one counter of windows is WindowSum, whose blocks are no longer than the window. So every p-sum of
-        a key moves by at most V, and the p-sums of each level, over all keys and blocks, by `events` in all.
+        the counters of windows are WindowSum and WindowBridge, whose blocks are no longer than the window. So every
+        p-sum of a key moves by at most V, and the p-sums of each level, over all keys and blocks, by `events` in all.
         The squares of a level sum to the same amount as here.
         """
         full, rest = divmod(self.events, self.max_per_key)
