@@ -30,6 +30,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         {},
         {"inner": Binary, "growth": 2, "first": 1, "split": "1/2"},
         {"inner": Kary, "growth": 3},
+        {"inner": Kary, "growth": 3, "open_ticks": True},
         {"inner": SmoothBinary, "growth": 4},
         {"inner": BufferedToeplitz, "growth": 8},
     ],

@@ -259,7 +259,7 @@ def _build_factory(cls: type[LinearMechanism[Any]], **settings: Any) -> Mechanis
 
     def build(loss: Loss, request: MechanismRequest) -> LinearMechanism[Any]:
         if request.open_ticks and "open_ticks" not in names:
-            raise ValueError(f"open_ticks must be False for {cls.__name__}, got True")
+            raise ValueError(cls.open_ticks_refusal())
         given = {**settings, **vars(request)}
         made: LinearMechanism[Any] = claim(loss, **{name: given[name] for name in given if name in names})
         return made
