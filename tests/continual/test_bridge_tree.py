@@ -10,7 +10,7 @@ import streamgauge as sg
 from streamgauge.continual import BridgeTree, Hybrid, choose
 from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.trees.bridge_tree import State
-from streamgauge.noise import Noise
+from streamgauge.noise import DiscreteLaplace, Noise
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
 PURE = sg.Pure(1)
@@ -36,6 +36,27 @@ def test_a_simulated_run_has_the_predicted_error() -> None:
     predicted = tree.rmse() ** 2
     assert abs(squares.mean() - predicted) < Z * uncertainty
     assert all(abs(squares.mean() - predicted * wrong**2) > Z * uncertainty for wrong in (0.7, 1.3))
+
+
+def check_matrices(horizon: int) -> None:
+    """Weights decode blocks to running sums, whatever the radices; each item is in one block of each level."""
+    for radices in (None, (2,), (3, 2), (4, 3), (2, 2, 2), (horizon + 1,)):
+        claim = BridgeTree(PURE, horizon=horizon, radices=radices)
+        strategy = claim.strategy(horizon)
+        np.testing.assert_allclose(strategy.workload, np.tri(horizon), atol=1e-12)
+        assert (strategy.measure.sum(axis=0) == claim.bridge.levels).all()
+        assert claim.distribution == DiscreteLaplace(claim.bridge.levels)
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 12, 24, 100, 299, 300])
+def test_blocks_decode_to_running_sums(horizon: int) -> None:
+    check_matrices(horizon)
+
+
+@pytest.mark.slow
+def test_blocks_decode_to_running_sums_for_every_horizon_to_300() -> None:
+    for horizon in range(1, 301):
+        check_matrices(horizon)
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 5, 20, 27, 60])

@@ -180,6 +180,7 @@ LUMPY_DEVIATIONS = 4  # deviations per largest weight below which the transform 
 SHIFT_DEVIATIONS = 2.5  # c
 COVER_PROBABILITY = (1 - erfc(SHIFT_DEVIATIONS / sqrt(2)) / 2) * (1 - 1e-12)
 CUT_DEVIATIONS = sqrt(80.0)  # deviations of W's transform: e^-40 is left
+SMOOTHING_SHARE = 1 / 512  # least deviation of W, in those of S: a smaller one takes more time than it is worth
 NEGLIGIBLE_NEPERS = 14.0  # nepers below the requested tail
 TILT_FACTOR = 0.75  # of the best tilt: a milder one makes the period shorter
 DROP_SHARE = 1e-20
@@ -228,7 +229,7 @@ def invert(summands: Summands, need: float) -> Inversion | None:
     frequencies = min(MAX_FREQUENCIES, MAX_EVALUATIONS // (8 if lumpy else 1) // len(summands.terms))
     if period <= frequencies and summands.is_integral:
         return build_integer_inversion(summands, tilt, need, ceil(period))
-    deviation = CUT_DEVIATIONS * period / (2 * pi * frequencies)
+    deviation = max(CUT_DEVIATIONS * period / (2 * pi * frequencies), SMOOTHING_SHARE * summands.stddev)
     return (
         build_smoothed_inversion(summands, tilt, need, period, deviation) if deviation < summands.stddev / 8 else None
     )
