@@ -24,13 +24,14 @@ from streamgauge.continual.mechanism import draw_rows
 from streamgauge.continual.strategy import Matrix
 from streamgauge.continual.trees.bridge import Bridge
 from streamgauge.continual.trees.bridge_tree import find_shapes, parse_radices
-from streamgauge.continual.trees.endless_bridge import find_epoch_radices
+from streamgauge.continual.trees.endless_bridge import EndlessBridge, find_epoch_radices
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure, Sensitivity, Zcdp
 
-FIRST_EPOCH_TICKS, EPOCH_GROWTH, EPOCH_SHARE = 32, 4, Fraction(1, 4)  # found by search; the share of the loss
+FIRST_EPOCH_TICKS, EPOCH_GROWTH = EndlessBridge.first, EndlessBridge.growth
+EPOCH_SHARE = EndlessBridge.split  # of the loss
 MAX_DEVIATIONS = 2**10
 MAX_NUMERATOR = 2**61
 
