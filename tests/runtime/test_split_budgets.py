@@ -139,7 +139,7 @@ def hints(made: Any) -> list[str]:
     return [hint for release in made.plan().releases for choice in release.choices for hint in choice.hints]
 
 
-LONG = {"sql": TOTAL, "window": "running", "horizon": "10000000s"}
+LONG = {"sql": TOTAL, "window": "running", "horizon": "36500d"}
 
 
 LIVE = {"end": None, "mode": "streaming", "allowed_lateness": "5s", "allowed_earliness": "20s"}
@@ -155,7 +155,7 @@ def test_a_plan_names_the_rho_that_costs_no_more_and_errs_less(tmp_path: Path) -
     other = with_shares(tmp_path, {"name": "all", "rho": 0.00664, **LONG}, **LIVE)
     times = last_error(other) / last_error(made)
     assert hint == f"rho = 0.00664 in place of epsilon spends no more and has {times:.2f} times the error"
-    assert times < 0.7
+    assert times < 0.8
     assert f"  {hint}" in str(made.plan())
     assert other.plan().spent[1].epsilon <= made.plan().spent[1].epsilon
 
@@ -168,7 +168,7 @@ def test_a_plan_names_the_rho_that_all_releases_could_share(tmp_path: Path) -> N
     times = last_error(other) / last_error(made)
     expected = f"rho = 0.00487, and the like for every epsilon here, spends no more and has {times:.2f} times"
     assert hints(made) == [f"{expected} the error"] * 5
-    assert times < 0.35
+    assert times < 0.45
     assert other.plan().spent[1].epsilon <= made.plan().spent[1].epsilon == 1
 
 

@@ -294,7 +294,7 @@ def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
     )
     chosen = statistic.linear_counter
     own = chosen.rmse(found.ticks)
-    for each in found.candidates:
+    for each in found.candidates if own else ():
         if not each.refusal and each.mechanism != chosen and (part.measure.key is None or each.rmse >= own):
             yield each.name, float(each.rmse / own)
 
