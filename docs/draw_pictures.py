@@ -165,7 +165,7 @@ HIDDEN_ITEMS = (6, 12)  # before and after the look
 
 def two_part_bars(claim: TwoPart) -> list[Bar]:
     """The blocks of the noise ahead, which hide items before a look, and of the fresh noise, which hide later ones."""
-    ahead, *_ = claim.ahead.build_matrices(TICKS)
+    ahead, *_ = claim.noise_ahead.build_matrices(TICKS)
     found = []
     for blocks, item, weight in zip((ahead, claim.fresh.matrices(TICKS).measure), HIDDEN_ITEMS, (1, -1), strict=True):
         for block in blocks:

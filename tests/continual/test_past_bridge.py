@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit.broken.ahead import retain_draws
+from streamgauge.audit.broken.noise_ahead import retain_draws
 from streamgauge.audit.exact.costs import compute_cost
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.subjects.pan_private import Intruder, observe_group
@@ -49,8 +49,8 @@ class CursorBridge(PastBridge):
     """A broken twin: draws of begun blocks stay behind a cursor."""
 
     @cached_property
-    def ahead(self) -> NoiseAhead:
-        return retain_draws(super().ahead)
+    def noise_ahead(self) -> NoiseAhead:
+        return retain_draws(super().noise_ahead)
 
 
 def test_draws_behind_a_cursor_show_exact_events() -> None:
@@ -87,7 +87,7 @@ def test_epochs_end_without_a_rest_and_go_on_with_other_radices() -> None:
         run.step(np.ones(5, int))
         state = live_state(run)
         spans.add(state.sum.span)
-        epoch = run.mechanism.ahead.epoch(tick + 1)
+        epoch = run.mechanism.noise_ahead.epoch(tick + 1)
         assert tick + 1 != epoch.end or not state.sum.rest.any()
     assert len(spans) == 3
 

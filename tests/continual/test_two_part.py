@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit.broken.ahead import CursorTree, LateLeaf, LiveHandOver, SavedRest
+from streamgauge.audit.broken.noise_ahead import CursorTree, LateLeaf, LiveHandOver, SavedRest
 from streamgauge.audit.exact.probe import probe_view
 from streamgauge.audit.subjects.pan_private import Intruder, compute_worst_to, observe_group
 from streamgauge.continual import Kary, TwoPart, choose, compare
@@ -138,7 +138,7 @@ def test_the_shift_of_the_proof_hides_an_event_from_every_look(radices: tuple[in
     for tick in range(ticks):
         run.step([0])
         made += [tick + 1] * (counted.total - len(made))
-    bridge, *_ = claim.ahead.build_matrices(ticks)
+    bridge, *_ = claim.noise_ahead.build_matrices(ticks)
     rows = np.concatenate([strategy.measure[:fresh], bridge])
     chance = np.random.default_rng(3)
     values, draws = chance.integers(0, 9, ticks).tolist(), chance.integers(-99, 99, len(strategy.draws))

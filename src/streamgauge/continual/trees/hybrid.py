@@ -241,7 +241,7 @@ class Hybrid(Settings, LinearMechanism[State]):
         state.open_draws, state.open_inner = state.past_draws + 1, state.past_inner
         if state.tick > begin:
             draws = sum(int(term.count) for term in counter.current_noise(state.inner).terms)
-            state.open_inner = np.append(state.past_inner, (counter.horizon, draws))
+            state.open_inner = np.append(state.past_inner, [counter.horizon or 1, draws])
         return counter.rerandomize(state.inner, noise)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:

@@ -31,7 +31,7 @@ import numpy as np
 from streamgauge.continual.mechanism import UNBOUNDED_PLANNING_TICKS, LinearMechanism, Release, Settings
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.bridge_tree import BridgeTree
-from streamgauge.continual.trees.past_noise import NoiseAhead, NoisySums, to_floats
+from streamgauge.continual.trees.past_noise import NoiseAhead, PastPrivateSums, to_floats
 from streamgauge.continual.validation import check_noise, check_settings
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss
@@ -40,7 +40,7 @@ NOT_REDRAWABLE_MESSAGE = "PastBridge must draw all its noise once: no exact sum 
 
 
 @dataclass(frozen=True, kw_only=True)
-class PastBridge(Settings, LinearMechanism[NoisySums]):
+class PastBridge(Settings, LinearMechanism[PastPrivateSums]):
     """Running counts with memory that is private for the past; see the module's claim."""
 
     LOSSES: ClassVar[tuple[type[Loss], ...]] = BridgeTree.LOSSES
@@ -53,10 +53,10 @@ class PastBridge(Settings, LinearMechanism[NoisySums]):
         check_settings(self, bounded=self.radices is not None)
         check_noise(self)
         if self.horizon is not None:
-            object.__setattr__(self, "radices", self.ahead.radices)
+            object.__setattr__(self, "radices", self.noise_ahead.radices)
 
     @cached_property
-    def ahead(self) -> NoiseAhead:
+    def noise_ahead(self) -> NoiseAhead:
         ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
         loss = self.loss.additive_loss.part(Fraction(1, ticks))
         return NoiseAhead(loss, self.tick_sensitivity, self.horizon, self.radices)
@@ -64,33 +64,33 @@ class PastBridge(Settings, LinearMechanism[NoisySums]):
     @cached_property
     def distribution(self) -> Distribution:
         """The noise of one draw, in the first epoch without a horizon."""
-        return self.ahead.epoch(1).noise.bridge.distribution
+        return self.noise_ahead.epoch(1).noise.bridge.distribution
 
-    def initial(self, width: int, noise: Noise) -> NoisySums:
-        return self.ahead.initial(width)
+    def initial(self, width: int, noise: Noise) -> PastPrivateSums:
+        return self.noise_ahead.initial(width)
 
-    def step(self, state: NoisySums, values: Ints, noise: Noise) -> Release:
-        self.ahead.begin_tick(state, noise)
+    def step(self, state: PastPrivateSums, values: Ints, noise: Noise) -> Release:
+        self.noise_ahead.begin_tick(state, noise)
         state.sum.whole += values
         return to_floats(state.sum)
 
-    def feed(self, state: NoisySums, block: Ints, noise: Noise) -> Release:
+    def feed(self, state: PastPrivateSums, block: Ints, noise: Noise) -> Release:
         steps = [self.step(state, values, noise) for values in block]
         return np.stack(steps) if steps else np.zeros(block.shape)
 
-    def redraw_future_noise(self, state: NoisySums, noise: Noise) -> None:
+    def redraw_future_noise(self, state: PastPrivateSums, noise: Noise) -> None:
         raise TypeError(NOT_REDRAWABLE_MESSAGE)
 
     def noise_at(self, tick: int) -> NoiseSum:
-        return NoiseSum(self.ahead.list_terms(tick))
+        return NoiseSum(self.noise_ahead.list_terms(tick))
 
     def memory(self) -> int:
         """Return the numbers of a group; without a horizon, up to tick 2^20."""
-        return self.ahead.count_numbers(self.horizon or UNBOUNDED_PLANNING_TICKS)
+        return self.noise_ahead.count_numbers(self.horizon or UNBOUNDED_PLANNING_TICKS)
 
     def mean_variance(self, ticks: int) -> float:
-        return self.ahead.sum_variances(ticks) / ticks
+        return self.noise_ahead.sum_variances(ticks) / ticks
 
     def matrices(self, ticks: int) -> Strategy:
-        measure, decode, laws, _ = self.ahead.build_matrices(ticks)
+        measure, decode, laws, _ = self.noise_ahead.build_matrices(ticks)
         return Strategy(measure, decode, tuple(laws), tuple(range(len(laws))))

@@ -14,9 +14,8 @@ below that of guessing a key of 256 bits. Longer blocks are refused, and not cho
 """
 
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import cached_property
-from math import prod
+from math import prod, sqrt
 
 import numpy as np
 
@@ -28,10 +27,10 @@ from streamgauge.continual.trees.endless_bridge import EndlessBridge, find_epoch
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Pure, Sensitivity, Zcdp
+from streamgauge.privacy import Pure, Sensitivity, Zcdp, parse_rational
 
 FIRST_EPOCH_TICKS, EPOCH_GROWTH = EndlessBridge.first, EndlessBridge.growth
-EPOCH_SHARE = EndlessBridge.split  # of the loss
+EPOCH_SHARE = parse_rational(EndlessBridge.split)  # of the loss
 MAX_DEVIATIONS = 2**10
 MAX_NUMERATOR = 2**61
 
@@ -115,7 +114,7 @@ class PastNoise:
 
 
 @dataclass(slots=True)
-class NoisySums:
+class PastPrivateSums:
     """Running sums with the noise of all ticks that have begun, and noise of ticks to come."""
 
     tick: int  # ticks that have begun
@@ -124,7 +123,7 @@ class NoisySums:
 
 
 @dataclass(frozen=True)
-class Epoch:
+class BridgedEpoch:
     """Ticks with a bridge of their own."""
 
     number: int
@@ -161,7 +160,7 @@ class NoiseAhead:
 
     def _fits(self, radices: tuple[int, ...]) -> bool:
         law = self._build_bridge(radices).top_distribution
-        return prod(radices) * float(law.variance) ** 0.5 * MAX_DEVIATIONS < MAX_NUMERATOR
+        return prod(radices) * sqrt(law.variance) * MAX_DEVIATIONS < MAX_NUMERATOR
 
     def _calibrate(self, levels: int, loss: Pure | Zcdp) -> Distribution:
         return loss.calibrate(l1=self.moved.l1 * levels, l2_squared=self.moved.l2_squared * levels)
@@ -174,11 +173,11 @@ class NoiseAhead:
         return Bridge(radices, inner, self._calibrate(1, self.loss.part(EPOCH_SHARE)))
 
     @cached_property
-    def _epochs(self) -> list[Epoch]:
+    def _epochs(self) -> list[BridgedEpoch]:
         first = find_epoch_radices(FIRST_EPOCH_TICKS) if self.horizon is None else self.radices
-        return [Epoch(0, 0, PastNoise(self._build_bridge(first)))]
+        return [BridgedEpoch(0, 0, PastNoise(self._build_bridge(first)))]
 
-    def epoch(self, tick: int) -> Epoch:
+    def epoch(self, tick: int) -> BridgedEpoch:
         """Return the epoch that `tick` (from 1) is in: the only one, if there is a horizon."""
         known = self._epochs
         while self.horizon is None and tick > known[-1].end:
@@ -186,15 +185,15 @@ class NoiseAhead:
             while not self._fits(find_epoch_radices(length)):
                 length //= EPOCH_GROWTH
             bridge = self._build_bridge(find_epoch_radices(length))
-            known.append(Epoch(last.number + 1, last.end, PastNoise(bridge)))
+            known.append(BridgedEpoch(last.number + 1, last.end, PastNoise(bridge)))
         return known[0] if self.horizon is not None else next(e for e in reversed(known) if tick > e.begin)
 
-    def initial(self, width: int) -> NoisySums:
+    def initial(self, width: int) -> PastPrivateSums:
         noise = self.epoch(1).noise
         zeros = np.zeros((2, width), np.int64)
-        return NoisySums(0, MixedNumbers(zeros[0], zeros[1], noise.bridge.span), noise.initial(width))
+        return PastPrivateSums(0, MixedNumbers(zeros[0], zeros[1], noise.bridge.span), noise.initial(width))
 
-    def begin_tick(self, state: NoisySums, noise: Noise) -> None:
+    def begin_tick(self, state: PastPrivateSums, noise: Noise) -> None:
         """Add the noise of the next tick to the sum."""
         epoch = self.epoch(state.tick + 1)
         if state.tick and state.tick == epoch.begin:
@@ -219,7 +218,7 @@ class NoiseAhead:
             done += inside
         return total
 
-    def _count_inside(self, epoch: Epoch, ticks: int) -> int:
+    def _count_inside(self, epoch: BridgedEpoch, ticks: int) -> int:
         """Return how many of so many ticks are in an epoch that begins among them."""
         return (ticks if self.horizon is not None else min(ticks, epoch.end)) - epoch.begin
 

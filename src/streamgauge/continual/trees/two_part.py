@@ -59,7 +59,7 @@ from streamgauge.continual.state_io import BlankNoise
 from streamgauge.continual.strategy import Strategy
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
-from streamgauge.continual.trees.past_noise import NoiseAhead, NoisySums, to_floats
+from streamgauge.continual.trees.past_noise import NoiseAhead, PastPrivateSums, to_floats
 from streamgauge.continual.validation import check_noise, check_settings
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
@@ -74,7 +74,7 @@ class State:
     """All that a run remembers, one column per group."""
 
     tick: int
-    sums: NoisySums  # noisy: the count and both noises, since they began, and the noise ahead
+    sums: PastPrivateSums  # noisy: the count and both noises, since they began, and the noise ahead
     fresh: Any = field(repr=False)  # secret noise: of the fresh mechanism, which counts zeros
     fresh_noise: Ints = field(repr=False)  # secret noise: the fresh noise in `sums`, whole part
     base: Floats = field(repr=False)  # public: the released sum from which the noises began
@@ -114,7 +114,7 @@ class TwoPart(Settings, LinearMechanism[State]):
             raise ValueError("pan_private must be True for TwoPart, got False")
         check_noise(self)
         if self.horizon is not None:
-            object.__setattr__(self, "radices", self.ahead.radices)
+            object.__setattr__(self, "radices", self.noise_ahead.radices)
 
     @cached_property
     def _part_loss(self) -> Pure | Zcdp:
@@ -124,7 +124,7 @@ class TwoPart(Settings, LinearMechanism[State]):
         return whole.part(Fraction(1, ticks**whole.power))
 
     @cached_property
-    def ahead(self) -> NoiseAhead:
+    def noise_ahead(self) -> NoiseAhead:
         return NoiseAhead(self._part_loss, self.tick_sensitivity, self.horizon, self.radices)
 
     @cached_property
@@ -146,7 +146,7 @@ class TwoPart(Settings, LinearMechanism[State]):
     @cached_property
     def distribution(self) -> Distribution:
         """The wider noise of one draw, in grid points of its own part."""
-        ahead, fresh = self.ahead.epoch(1).noise.bridge.distribution, self.fresh.distribution
+        ahead, fresh = self.noise_ahead.epoch(1).noise.bridge.distribution, self.fresh.distribution
         return ahead if ahead.variance * 4**self._grid_bits > fresh.variance else fresh
 
     def initial(self, width: int, noise: Noise) -> State:
@@ -157,13 +157,13 @@ class TwoPart(Settings, LinearMechanism[State]):
     def _build_state(self, tick: int, base: Floats) -> State:
         """Return a state of a released sum alone, without noise."""
         width = len(base)
-        fresh, sums = self.fresh.initial(width, BlankNoise()), self.ahead.initial(width)
+        fresh, sums = self.fresh.initial(width, BlankNoise()), self.noise_ahead.initial(width)
         return State(tick, sums, fresh, np.zeros(width, np.int64), base, base.copy(), np.zeros(0, np.int64))
 
     def _begin_tick(self, state: State, noise: Noise) -> None:
         """Add the noise ahead of the next tick, whose events may then come in parts."""
         if self.open_ticks and state.tick != self.horizon:
-            self.ahead.begin_tick(state.sums, noise)
+            self.noise_ahead.begin_tick(state.sums, noise)
 
     def _end_tick(self, state: State, noise: Noise) -> None:
         """Add the fresh noise of a tick to the sum."""
@@ -187,7 +187,7 @@ class TwoPart(Settings, LinearMechanism[State]):
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
         if not self.open_ticks:
-            self.ahead.begin_tick(state.sums, noise)
+            self.noise_ahead.begin_tick(state.sums, noise)
         state.sums.sum.whole += values
         self._end_tick(state, noise)
         state.tick += 1
@@ -225,7 +225,7 @@ class TwoPart(Settings, LinearMechanism[State]):
         state.past_ticks = np.array([tick for tick in ended if tick], np.int64)
 
     def noise_at(self, tick: int) -> NoiseSum:
-        return NoiseSum((*self.ahead.list_terms(tick), *self.fresh.noise_at(tick).terms))
+        return NoiseSum((*self.noise_ahead.list_terms(tick), *self.fresh.noise_at(tick).terms))
 
     def current_noise(self, state: State) -> NoiseSum:
         ticks = [*state.past_ticks[: state.released_runs].tolist(), state.released_tick]
@@ -233,16 +233,16 @@ class TwoPart(Settings, LinearMechanism[State]):
 
     def memory(self) -> int:
         """Return the numbers of a group; without a horizon, up to tick 2^20."""
-        ahead = self.ahead.count_numbers(self.horizon or UNBOUNDED_PLANNING_TICKS)
+        ahead = self.noise_ahead.count_numbers(self.horizon or UNBOUNDED_PLANNING_TICKS)
         return ahead + self.fresh.memory() + OTHER_NUMBERS
 
     def mean_variance(self, ticks: int) -> float:
-        return self.fresh.mean_variance(ticks) + self.ahead.sum_variances(ticks) / ticks
+        return self.fresh.mean_variance(ticks) + self.noise_ahead.sum_variances(ticks) / ticks
 
     def matrices(self, ticks: int) -> Strategy:
         """Return the rows of the fresh noise, and those of the noise ahead, which measure nothing."""
         fresh, begun = self.fresh.matrices(ticks), ticks + (self.open_ticks and ticks != self.horizon)
-        _, weights, laws, counts = self.ahead.build_matrices(begun)
+        _, weights, laws, counts = self.noise_ahead.build_matrices(begun)
         order, first = [], len(fresh.distributions)
         for tick, count in enumerate(counts):
             order += [*range(first, first + count), *fresh.draws[tick : tick + 1]]

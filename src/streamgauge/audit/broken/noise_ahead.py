@@ -11,7 +11,7 @@ from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
 from streamgauge.continual import TwoPart
 from streamgauge.continual.mechanism import Release
-from streamgauge.continual.trees.past_noise import Epoch, NoiseAhead, PastNoise, PastNoiseState
+from streamgauge.continual.trees.past_noise import BridgedEpoch, NoiseAhead, PastNoise, PastNoiseState
 from streamgauge.continual.trees.two_part import State
 from streamgauge.noise import Ints, Noise
 
@@ -25,7 +25,7 @@ class LateLeaf(TwoPart):
         return None
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
-        self.ahead.begin_tick(state.sums, noise)
+        self.noise_ahead.begin_tick(state.sums, noise)
         return super().step(state, values, noise)
 
 
@@ -50,7 +50,7 @@ class CursorNoise(PastNoise):
 class CursorAhead(NoiseAhead):
     """Noise ahead whose draws stay."""
 
-    def epoch(self, tick: int) -> Epoch:
+    def epoch(self, tick: int) -> BridgedEpoch:
         epoch = super().epoch(tick)
         return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
 
@@ -64,8 +64,8 @@ class CursorTree(TwoPart):
     """Leaves the draws of begun blocks behind a cursor: with the shares, they tell each tick's noise."""
 
     @cached_property
-    def ahead(self) -> NoiseAhead:
-        return retain_draws(super().ahead)
+    def noise_ahead(self) -> NoiseAhead:
+        return retain_draws(super().noise_ahead)
 
 
 class LiveHandOver(TwoPart):
