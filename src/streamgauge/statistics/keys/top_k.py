@@ -76,8 +76,8 @@ class TopK(Statistic[Ranking]):
     >>> from streamgauge.testing.noise import SilentNoise
     >>> run = TopK(Approx(1, 1e-6), k=2, horizon=24).start(noise=SilentNoise())
     >>> print(run.step(["tea"] * 200 + ["coffee"] * 300 + ["water"]))
-    'coffee': 300 +- 17
-    'tea': 200 +- 17
+    'coffee': 300 +- 29.75
+    'tea': 200 +- 29.75
     """
 
     k: int
