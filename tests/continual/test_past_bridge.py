@@ -1,5 +1,6 @@
 """Past-private memory: a look costs nothing for the events before it; each broken twin shows them."""
 
+from fractions import Fraction
 from functools import cached_property, partial
 from math import inf
 from typing import Any
@@ -96,3 +97,7 @@ def test_blocks_whose_noise_does_not_fit_64_bits_are_refused() -> None:
     with pytest.raises(ValueError, match=r"radices must have a product below 2\^61 noises, got \(32768, 32768\)$"):
         PastBridge(sg.Pure("1/1000000"), horizon=TICKS, radices=(2**15, 2**15))
     assert PastBridge(sg.Pure("1/1000000"), horizon=2**40).memory() < 1000
+    for horizon in (9, None):
+        with pytest.raises(ValueError, match="loss must leave noise that 64 bits hold 1024 times, got Pure"):
+            PastBridge(sg.Pure(Fraction(1, 2**50)), horizon=horizon)
+    assert PastBridge(sg.Pure(Fraction(1, 2**36))).stddev(10**6) > 2**36

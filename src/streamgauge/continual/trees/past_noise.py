@@ -155,8 +155,13 @@ class NoiseAhead:
             if not self._fits(radices):
                 raise ValueError(f"radices must have a product below 2^61 noises, got {radices}")
             return radices
-        shapes = filter(self._fits, find_shapes(self.horizon or 1))
+        shapes = list(filter(self._fits, find_shapes(self.horizon or 1)))
+        self._check_noise(bool(shapes))
         return min(shapes, key=lambda shape: self._build_bridge(shape).sum_variances(self.horizon or 1))
+
+    def _check_noise(self, fits: bool) -> None:
+        if not fits:
+            raise ValueError(f"loss must leave noise that 64 bits hold {MAX_DEVIATIONS} times, got {self.loss!r}")
 
     def _fits(self, radices: tuple[int, ...]) -> bool:
         law = self._build_bridge(radices).top_distribution
@@ -175,6 +180,7 @@ class NoiseAhead:
     @cached_property
     def _epochs(self) -> list[BridgedEpoch]:
         first = find_epoch_radices(FIRST_EPOCH_TICKS) if self.horizon is None else self.radices
+        self._check_noise(self._fits(first))
         return [BridgedEpoch(0, 0, PastNoise(self._build_bridge(first)))]
 
     def epoch(self, tick: int) -> BridgedEpoch:
