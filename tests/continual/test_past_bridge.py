@@ -99,5 +99,5 @@ def test_blocks_whose_noise_does_not_fit_64_bits_are_refused() -> None:
     assert PastBridge(sg.Pure("1/1000000"), horizon=2**40).memory() < 1000
     for horizon in (9, None):
         with pytest.raises(ValueError, match="loss must leave noise that 64 bits hold 1024 times, got Pure"):
-            PastBridge(sg.Pure(Fraction(1, 2**50)), horizon=horizon)
+            PastBridge(sg.Pure(Fraction(1, 2**52)), horizon=horizon)
     assert PastBridge(sg.Pure(Fraction(1, 2**36))).stddev(10**6) > 2**36
