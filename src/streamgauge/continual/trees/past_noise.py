@@ -31,6 +31,7 @@ from streamgauge.privacy import Pure, Sensitivity, Zcdp, parse_rational
 
 FIRST_EPOCH_TICKS, EPOCH_GROWTH = EndlessBridge.first, EndlessBridge.growth
 EPOCH_SHARE = parse_rational(EndlessBridge.split)  # of the loss
+MAX_GROWTH_STEPS = 22  # then epochs of 2^49 ticks follow each other
 MAX_DEVIATIONS = 2**10
 MAX_NUMERATOR = 2**61
 
@@ -187,7 +188,7 @@ class NoiseAhead:
         """Return the epoch that `tick` (from 1) is in: the only one, if there is a horizon."""
         known = self._epochs
         while self.horizon is None and tick > known[-1].end:
-            last, length = known[-1], FIRST_EPOCH_TICKS * EPOCH_GROWTH ** len(known)
+            last, length = known[-1], FIRST_EPOCH_TICKS * EPOCH_GROWTH ** min(len(known), MAX_GROWTH_STEPS)
             while not self._fits(find_epoch_radices(length)):
                 length //= EPOCH_GROWTH
             bridge = self._build_bridge(find_epoch_radices(length))
