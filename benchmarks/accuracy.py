@@ -35,6 +35,7 @@ from streamgauge.continual import (
     SquareRoot,
     SubtractiveTree,
     TwoLevel,
+    TwoPart,
     UnboundedToeplitz,
     WindowBridge,
     WindowSum,
@@ -42,6 +43,7 @@ from streamgauge.continual import (
 )
 
 PURE, RHO = sg.Pure(1), sg.Zcdp("1/2")
+APPROX = RHO.as_approx("1e-6")
 HORIZONS = (2**10, 2**16, 2**20)
 WIDTHS = (9, 12, 10, 20, 10, 11)
 DRAWS = 2**23  # groups x ticks simulated for each row, at most
@@ -83,6 +85,8 @@ PURE_ROWS = [
     Row("Segments (pan-private)", lambda T: Segments(PURE, horizon=T), (51.60, 99.13, 136.1)),
     Row("k-ary", lambda T: Kary(PURE, horizon=T), (15.64, 31.00, 43.37)),
     Row("k-ary pan-private", lambda T: Kary(PURE, horizon=T, pan_private=True), (22.1, 43.8, 61.3), LEAF),
+    Row("Two-part pan-private", lambda T: TwoPart(PURE, horizon=T), (19.2, 37.3, 51.7), "fresh noise and a bridge"),
+    Row("Two-part pan-private, no end", lambda T: TwoPart(PURE), (26.9, 52.3, 72.5), "beside Hybrid pan-private"),
     Row("Bridge tree", lambda T: BridgeTree(PURE, horizon=T), (11.17, 20.74, 28.21)),
     Row("Subtractive tree", lambda T: SubtractiveTree(PURE, horizon=T), (13.06, 24.79, 33.87)),
     Row(
@@ -124,13 +128,15 @@ RHO_ROWS = [
         (9.166, 15.10, 19.08),
     ),
     Row("Unbounded Toeplitz", lambda T: UnboundedToeplitz(RHO), (4.671, 5.976, 6.822), FIT),
+    Row("Two-part, same (eps, 1e-6)", lambda T: TwoPart(RHO.as_approx("1e-6"), horizon=T), (5.21, 7.71, 9.40)),
 ]
 CHOICES: list[tuple[str, Callable[[], LinearMechanism[Any]], float]] = [
     ("pure, bounded", lambda: choose(PURE, horizon=2**20), 28.4),
     ("pure, unbounded", lambda: choose(PURE), 35.1),
     ("pure, window of 60", lambda: choose(PURE, window="sliding 60"), 8.4),
     ("pure, window of 1,024", lambda: choose(PURE, window="sliding 1024"), 16.0),
-    ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 61.4),
+    ("pure, pan-private", lambda: choose(PURE, horizon=2**20, pan_private=True), 52.0),
+    ("rho = 1/2, delta = 1e-6, pan-private", lambda: choose(APPROX, horizon=2**20, pan_private=True), 9.5),
     ("rho = 1/2, bounded", lambda: choose(RHO, horizon=2**20), 5.25),
     ("rho = 1/2, unbounded", lambda: choose(RHO), 6.85),
 ]

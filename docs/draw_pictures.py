@@ -4,7 +4,8 @@
 
 A bar is one noisy p-sum (a row of C) over the items that it adds up. In colour are those that the release at
 one tick is made of (a row of B): added, or taken away. `Segments` is drawn by its draws instead: a bar covers
-the releases that a draw is in (a column of B).
+the releases that a draw is in (a column of B). `TwoPart` is drawn by its blocks, both parts: those in colour hide an
+item before a look at the tick, and one after it.
 """
 
 from collections.abc import Callable
@@ -33,6 +34,7 @@ from streamgauge.continual import (
     Hybrid,
     Kary,
     LinearMechanism,
+    PastBridge,
     PolynomialDecay,
     Segments,
     SimpleI,
@@ -41,6 +43,7 @@ from streamgauge.continual import (
     SquareRoot,
     SubtractiveTree,
     TwoLevel,
+    TwoPart,
     UnboundedToeplitz,
     WindowBridge,
     WindowSum,
@@ -96,6 +99,14 @@ SCHEMES = {
     "endless_bridge": Scheme(
         EndlessBridge(PURE, growth=2, first=4), 10, "Endless bridge: a past epoch, and 6/8 of this one", ahead=28
     ),
+    "past_bridge": Scheme(
+        PastBridge(PURE, horizon=16, radices=(2, 4)), 10, "Past bridge: the same noise, where no exact sum rests"
+    ),
+    "two_part": Scheme(
+        TwoPart(PURE, horizon=16, radices=(4,)),
+        9,
+        "Two-part: a look at t = 9. Noise ahead hides item 6, fresh noise item 12",
+    ),
     "smooth": Scheme(SmoothBinary(PURE, horizon=16), 12, "Smooth binary: leaves with as many ones as zeros", ahead=19),
     "segments": Scheme(Segments(PURE, horizon=16), 6, "Segments: draws that live as long as their segment"),
     "hybrid": Scheme(
@@ -136,6 +147,8 @@ class Bar:
 
 def bars(scheme: Scheme) -> list[Bar]:
     """The rows of C that have items, with their weights in the release; for Segments the columns of B."""
+    if isinstance(scheme.mechanism, TwoPart):
+        return two_part_bars(scheme.mechanism)
     strategy = scheme.mechanism.matrices(scheme.ahead)
     segments = isinstance(scheme.mechanism, Segments)
     covers = strategy.decode.T if segments else strategy.measure
@@ -144,6 +157,20 @@ def bars(scheme: Scheme) -> list[Bar]:
         ticks = np.flatnonzero(cover)
         if len(ticks) and ticks[0] < TICKS:
             found.append(Bar(int(ticks[0]) + 1, int(ticks[-1]) + 1, float(weight)))
+    return found
+
+
+HIDDEN_ITEMS = (6, 12)  # before and after the look
+
+
+def two_part_bars(claim: TwoPart) -> list[Bar]:
+    """The blocks of the noise ahead, which hide items before a look, and of the fresh noise, which hide later ones."""
+    ahead, *_ = claim.noise_ahead.build_matrices(TICKS)
+    found = []
+    for blocks, item, weight in zip((ahead, claim.fresh.matrices(TICKS).measure), HIDDEN_ITEMS, (1, -1), strict=True):
+        for block in blocks:
+            ticks = np.flatnonzero(block)
+            found.append(Bar(int(ticks[0]) + 1, int(ticks[-1]) + 1, weight * float(block[item - 1])))
     return found
 
 

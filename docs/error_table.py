@@ -23,6 +23,7 @@ from streamgauge.continual import (
     SquareRoot,
     SubtractiveTree,
     TwoLevel,
+    TwoPart,
     UnboundedToeplitz,
 )
 from streamgauge.privacy import Loss
@@ -48,12 +49,19 @@ ROWS: dict[str, Callable[[Loss, int], LinearMechanism[Any]]] = {
         loss, horizon=T, buffers=6, normalised=True
     ),
     "`Kary`, pan-private": lambda loss, T: Kary(loss, horizon=T, pan_private=True),
+    "`TwoPart` (pan-private)": lambda loss, T: TwoPart(at_integer_orders(loss), horizon=T),
+    "`TwoPart` (pan-private, no end)": lambda loss, T: TwoPart(at_integer_orders(loss)),
     "`Segments` (pan-private)": lambda loss, T: Segments(loss, horizon=T),
     "`Hybrid` (no end)": lambda loss, T: Hybrid(loss),
     "`EndlessBridge` (no end)": lambda loss, T: EndlessBridge(loss),
     "`Hybrid`, pan-private": lambda loss, T: Hybrid(loss, pan_private=True),
     "`UnboundedToeplitz` (no end)": lambda loss, T: UnboundedToeplitz(loss),
 }
+
+
+def at_integer_orders(loss: Loss) -> Loss:
+    """Return the (epsilon, 10^-6) that a rho implies, for a mechanism that refuses the rho; a pure loss as it is."""
+    return loss if isinstance(loss, Pure) else loss.as_approx("1e-6")
 
 
 def shown(error: float) -> str:

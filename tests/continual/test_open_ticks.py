@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
+from streamgauge.adaptive import CascadingBuffers
 from streamgauge.audit.exact.costs import compute_probed_worst
 from streamgauge.audit.subjects.pan_private import find_state_layout
-from streamgauge.continual import Binary, Kary, LinearMechanism, SimpleII, WindowSum, choose, compare
+from streamgauge.continual import Binary, Hybrid, Kary, LinearMechanism, SimpleII, WindowSum, choose, compare
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
@@ -27,10 +28,11 @@ CLAIMS = [
     lambda loss: Kary(loss, horizon=TICKS, branching=2, **OPEN),
     lambda loss: Kary(loss, horizon=TICKS, branching=3, **OPEN),
     lambda loss: SimpleII(loss, **OPEN),
+    lambda loss: Hybrid(loss, growth=2, first=2, **OPEN),
     lambda loss: WindowSum(loss, window=1, **OPEN),
     lambda loss: WindowSum(loss, window=4, branching=2, **OPEN),
 ]
-every_claim = pytest.mark.parametrize("make", CLAIMS, ids=["binary", "kary", "simple", "each", "sliding"])
+every_claim = pytest.mark.parametrize("make", CLAIMS, ids=["binary", "kary", "simple", "hybrid", "each", "sliding"])
 
 
 def mid_tick(claim: LinearMechanism[Any], peek: int, request: bool, values: Ints, noise: Noise) -> Floats:
@@ -59,7 +61,7 @@ def test_peek_during_any_tick_loses_at_most_the_claim(make: Any) -> None:
         assert worst(claim, peek).amount <= 1 + 1e-6
 
 
-@pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
+@pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[3], CLAIMS[5]], ids=["binary", "hybrid", "sliding"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
 def test_peek_with_announced_intrusion_loses_at_most_the_claim(make: Any, loss: Any) -> None:
     assert worst(make(loss), 3, request=True).amount <= float(loss.amount) * (1 + 1e-6)
@@ -111,7 +113,7 @@ def test_peek_before_a_lost_run_loses_at_most_the_claim(make: Any, loss: Any) ->
             assert found.amount <= float(loss.amount) * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[4]], ids=["binary", "sliding"])
+@pytest.mark.parametrize("make", [CLAIMS[0], CLAIMS[5]], ids=["binary", "sliding"])
 @pytest.mark.parametrize("loss", [sg.Pure(1), sg.Zcdp("1/2")], ids=["pure", "zcdp"])
 def test_unit_across_a_lost_run_loses_at_most_claim(make: Any, loss: Any) -> None:
     claim = replace(make(loss), unit=sg.WEvent(2))
@@ -254,6 +256,9 @@ def test_planner_chooses_mechanisms_that_support_open_ticks() -> None:
     assert choose(sg.Pure(1), horizon=1000, **OPEN).stddev(999) > choose(sg.Pure(1), horizon=1000).stddev(999)
     refused = {each.name: each.refusal for each in compare(sg.Pure(1), horizon=9, **OPEN).candidates}
     assert refused["Binary"] == "open_ticks must be False for Binary, got True"
+    assert refused["Segments"].startswith("open_ticks must be False for Segments (its first draw lasts for the whole")
+    assert CascadingBuffers.open_ticks_refusal().startswith("open_ticks must be False for CascadingBuffers (the value")
+    assert type(choose(sg.Zcdp("1/2"), **OPEN)) is Hybrid
     with pytest.raises(ValueError, match="open_ticks must be False for ExponentialDecay, got True"):
         choose(sg.Pure(1), window="decayed 3", **OPEN)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.continual import Kary, Run, SimpleII, TwoLevel, WindowSum
+from streamgauge.continual import Kary, Run, SimpleII, TwoLevel, TwoPart, WindowSum
 from streamgauge.continual.run import RunFailedError, wipe_state
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import EphemeralNoise, Ints
@@ -19,6 +19,7 @@ CLAIMS = [
     Kary(SMALL, horizon=9, branching=3, **OPEN),
     SimpleII(sg.Zcdp(Fraction(1, 10**6)), **OPEN),
     WindowSum(SMALL, window=4, branching=2, **OPEN),
+    TwoPart(SMALL, horizon=9, **OPEN),
 ]
 every_claim = pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: type(claim).__name__)
 

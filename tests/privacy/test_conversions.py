@@ -3,13 +3,15 @@
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.special import logsumexp
 
 from streamgauge.noise import DiscreteGaussian
 from streamgauge.privacy import Approx, Pure, Zcdp
-from streamgauge.privacy.conversions import find_best_order, group_delta
+from streamgauge.privacy.conversions import epsilon_from_rho, find_best_order, group_delta
 
 law = settings(deadline=None, max_examples=60)
 amounts = st.fractions(min_value=Fraction(1, 1000), max_value=20, max_denominator=1000)
@@ -132,3 +134,66 @@ def test_a_loss_too_small_to_matter_still_has_an_epsilon() -> None:
     assert Zcdp("1e-20").as_approx("0.1").epsilon == Fraction(1, 10**15)
     assert Zcdp.zero().as_approx(0.1) == Approx.zero()
     assert Approx("1e-6", "1e-6").additive_loss > Zcdp.zero()
+
+
+@law
+@given(amounts, deltas)
+def test_best_integer_order_lies_between_best_order_and_closed_form(rho: Fraction, delta: Fraction) -> None:
+    best, closed = Zcdp(rho).as_approx(delta).epsilon, Zcdp(rho).as_approx(delta).epsilon + rho
+    integer = epsilon_from_rho(rho, delta, integer_orders=True)
+    tried = min(bound(Decimal(alpha), rho, delta) for alpha in (*range(2, 60), *(2**i for i in range(6, 70))))
+    assert best * (1 - Fraction(1, 10**9)) <= integer
+    assert integer <= max(Fraction(tried), Fraction(1, 10**15)) * (1 + Fraction(1, 10**9))
+    if find_best_order(float(rho), delta) >= 1:  # below order 2 the closed form has an advantage
+        assert integer <= closed * (1 + Fraction(1, 10**9))
+
+
+@pytest.mark.parametrize("rho", RHOS)
+@pytest.mark.parametrize("delta", DELTAS)
+def test_integer_orders_agree_with_dp_accounting_over_the_same_orders(rho: str, delta: float) -> None:
+    from dp_accounting import ZCDpEvent
+    from dp_accounting.rdp import RdpAccountant
+
+    theirs = RdpAccountant([*range(2, 2000), *(2**i for i in range(11, 24))])
+    theirs.compose(ZCDpEvent(float(Fraction(rho))))
+    ours = epsilon_from_rho(Fraction(rho), Fraction(delta), integer_orders=True)
+    assert float(ours) == pytest.approx(max(1e-15, theirs.get_epsilon(delta)), rel=1e-3, abs=1e-9)
+
+
+@law
+@given(amounts, deltas)
+def test_there_and_back_at_integer_orders_never_gains(amount: Fraction, delta: Fraction) -> None:
+    loss = Approx(amount, delta)
+    rho = loss.integer_order_loss.rho
+    back = epsilon_from_rho(rho, delta, integer_orders=True)
+    assert loss.epsilon * (1 - Fraction(1, 10**6)) <= back <= loss.epsilon
+    assert rho <= loss.additive_loss.rho * (1 + Fraction(1, 10**9))
+
+
+def test_integer_orders_cost_next_to_nothing_at_usual_losses() -> None:
+    for rho, cost in ((Fraction("0.0244"), 1.4e-6), (Fraction(1, 2), 9e-4)):
+        delta = Fraction(1, 10**6)
+        assert 0 < epsilon_from_rho(rho, delta, integer_orders=True) - epsilon_from_rho(rho, delta) < cost
+
+
+def divergence_ahead(alpha: float, parameter: Fraction, released: int) -> float:
+    """Return the Renyi divergence, over alpha rho, of an event at the second tick of a bridge of radix 2.
+
+    The first release fixes e + z_0 - z_1, for the draws of the block and its children: a coset. The event moves e and
+    z_1 by 1.
+    """
+    e, z0 = np.meshgrid(np.arange(-40, 41), np.arange(-40, 41))
+    z1, twice = e + z0 - released, 2 * float(parameter)
+    log_weight = -(e**2 + z0**2 + z1**2) / twice
+    shifted = -((e + 1) ** 2 + z0**2 + (z1 + 1) ** 2) / twice
+    moment = logsumexp(alpha * log_weight + (1 - alpha) * shifted) - logsumexp(log_weight)
+    return float(moment / (alpha - 1) / (alpha * 2 / twice))
+
+
+def test_noise_ahead_keeps_integer_orders_exactly_and_others_not() -> None:
+    """By enumeration of the coset: the ratio of both lattice sums is 1 for integers; at 1.5 there is an excess."""
+    for released in (0, 1, 2):
+        for alpha in (2, 3, 4, 7):
+            assert divergence_ahead(alpha, Fraction(1, 4), released) == pytest.approx(1, rel=1e-9)
+    assert max(divergence_ahead(1.5, Fraction(1, 4), released) for released in (0, 1, 2)) > 1.05
+    assert max(divergence_ahead(1.5, Fraction(2), released) for released in (0, 1, 2)) < 1 + 1e-9

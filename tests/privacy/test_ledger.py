@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamgauge.privacy import (
+    Approx,
     BudgetExceededError,
     Event,
     Ledger,
@@ -28,6 +29,7 @@ from streamgauge.privacy import (
     WEvent,
     Zcdp,
 )
+from streamgauge.privacy.conversions import epsilon_from_rho
 from streamgauge.privacy.loss_profiles import ChargeTerms
 from streamgauge.privacy.split_bounds import LossBound, LossSplit
 from streamgauge.privacy.timeline import LossTerm, Span
@@ -386,3 +388,41 @@ def test_ledger_arguments_of_wrong_type_are_refused() -> None:
             Ledger(budget, unit)
     with pytest.raises(ValueError, match=r"^loss must be Pure, Zcdp or Approx, got 1.0$"):
         Ledger(Pure(1), Event()).charge("a", 1.0)
+
+
+def test_sums_with_integer_order_charges_convert_at_integer_orders() -> None:
+    budget = Approx(6, 1e-6)
+    ledger, other = Ledger(budget, Event()), Ledger(budget, Event())
+    rho = budget.integer_order_loss.rho
+    ledger.charge("memory", Zcdp(rho / 2), native=True, integer_orders=True)
+    other.charge("all orders", Zcdp(rho / 2), native=True)
+    assert ledger.spent_loss().epsilon == epsilon_from_rho(rho / 2, budget.delta, integer_orders=True)
+    assert ledger.spent_loss().epsilon > other.spent_loss().epsilon
+    assert ledger.remaining_loss() == Zcdp(rho - rho / 2)
+    assert ledger.copy().remaining_loss() == ledger.remaining_loss()
+    ledger.charge("rest", Zcdp(rho / 2))
+    assert ledger.spent_loss() <= budget
+    with pytest.raises(BudgetExceededError):
+        ledger.charge("more", Zcdp(rho / 10**6))
+
+
+def test_first_integer_order_charge_is_weighed_against_all_ticks() -> None:
+    budget = Approx(20, 1e-6)
+    ledger = Ledger(budget, Event())
+    ledger.charge("all orders", budget.additive_loss, first=1, last=9)
+    with pytest.raises(BudgetExceededError):
+        ledger.charge("memory", Zcdp("1/10"), first=20, integer_orders=True)
+    assert ledger.spent_loss() <= budget
+    assert ledger.charge("all orders", budget.additive_loss, first=20).number == 1
+
+
+def test_integer_order_charges_need_the_whole_unit_and_a_delta() -> None:
+    with pytest.raises(PrivacyError, match=r"^integer_orders must be False under a budget of Zcdp\(rho=1\), got True$"):
+        Ledger(Zcdp(1), Event()).charge("r", Zcdp("1/2"), integer_orders=True)
+    week = Ledger(Approx(6, 1e-6), WEvent(7))
+    rule = (
+        r"^integer_orders must be False unless the loss is of the whole unit \(native=True\), got True with a loss of"
+    )
+    with pytest.raises(PrivacyError, match=rule):
+        week.charge("r", Zcdp("1/100"), integer_orders=True)
+    assert week.charge("r", Zcdp("1/100"), native=True, integer_orders=True).integer_orders

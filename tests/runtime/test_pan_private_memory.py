@@ -21,6 +21,7 @@ import pytest
 import streamgauge as sg
 from streamgauge.audit import audit
 from streamgauge.audit.subject import Pair
+from streamgauge.continual.trees.past_noise import to_floats
 from streamgauge.engines.duckdb import rows as keyed_hash
 from streamgauge.engines.duckdb.connection import quote_text
 from streamgauge.runtime.live import open_ticks
@@ -286,7 +287,7 @@ class MidTick:
     components: dict[type, type] = field(default_factory=dict)
 
     def pairs(self) -> Sequence[Pair]:
-        """All registers have the event; the release before it is in the lowest."""
+        """The sum has the event, and the release before it."""
         return [Pair("an event before the look", True, False, lambda views: views[:, 1:].sum(1) - views[:, 0])]
 
     def views(self, data: bool, runs: int) -> Any:
@@ -313,14 +314,14 @@ class MidTick:
 
 
 def registers(run: LiveRun) -> Any:
-    """Return the registers of every level in the middle of a tick, or the open tick of an exact memory."""
+    """Return the sum in the middle of a tick, or the open tick of an exact memory."""
     if isinstance(run.memory, ExactMemory):
         tally = run.memory.open_ticks._sums["n/0"].close(2)
         places = np.bincount(tally.groups, tally.sums[0], run.batches.runs[0].runs[0].part.width)
         return places.astype(np.float64)[None]
     counter = run.batches.runs[0].runs[0].run._state.counter._state
-    assert len(counter.entries) > 1
-    return (counter.total + counter.entries).astype(np.float64)
+    assert counter.sums.ahead.draws.any(axis=1).sum() > 1
+    return to_floats(counter.sums.sum)[None]
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["at once", "after a restart"])

@@ -26,11 +26,13 @@ from streamgauge.continual.trees.bridge_tree import BridgeTree
 from streamgauge.continual.trees.endless_bridge import EndlessBridge
 from streamgauge.continual.trees.hybrid import Hybrid
 from streamgauge.continual.trees.kary import Kary
+from streamgauge.continual.trees.past_bridge import PastBridge
 from streamgauge.continual.trees.segments import Segments
 from streamgauge.continual.trees.simple import SimpleI, SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.two_part import TwoPart
 from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound
@@ -50,6 +52,7 @@ __all__ = [
     "LinearMechanism",
     "Mechanism",
     "MechanismComparison",
+    "PastBridge",
     "PolynomialDecay",
     "Run",
     "RunFailedError",
@@ -61,6 +64,7 @@ __all__ = [
     "Strategy",
     "SubtractiveTree",
     "TwoLevel",
+    "TwoPart",
     "UnboundedToeplitz",
     "WindowBridge",
     "WindowSum",

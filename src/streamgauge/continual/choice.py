@@ -33,6 +33,7 @@ from streamgauge.continual.trees.simple import SimpleII
 from streamgauge.continual.trees.smooth import SmoothBinary
 from streamgauge.continual.trees.subtractive import SubtractiveTree
 from streamgauge.continual.trees.two_level import TwoLevel
+from streamgauge.continual.trees.two_part import TwoPart
 from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound, check_bound, check_whole
@@ -50,7 +51,13 @@ BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
     SquareRoot,
     BufferedToeplitz,
 )
-UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (SimpleII, Hybrid, EndlessBridge, UnboundedToeplitz)
+UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
+    SimpleII,
+    Hybrid,
+    EndlessBridge,
+    UnboundedToeplitz,
+    TwoPart,
+)
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
@@ -262,7 +269,7 @@ def _build_factory(cls: type[LinearMechanism[Any]], **settings: Any) -> Mechanis
 
     def build(loss: Loss, request: MechanismRequest) -> LinearMechanism[Any]:
         if request.open_ticks and "open_ticks" not in names:
-            raise ValueError(f"open_ticks must be False for {cls.__name__}, got True")
+            raise ValueError(cls.open_ticks_refusal())
         given = {**settings, **vars(request)}
         made: LinearMechanism[Any] = claim(loss, **{name: given[name] for name in given if name in names})
         if request.alternating and not made.bounds_alternating:

@@ -71,6 +71,8 @@ class Mechanism(ABC, Generic[S, R]):
     LOSSES: ClassVar[tuple[type[Loss], ...]]  # what it can keep
     LOSSES_REASON: ClassVar[str] = ""  # why it can keep no other
     EXACT_MEMORY: ClassVar[str] = ""  # what is exact in its memory, if it cannot be pan-private
+    OPEN_TICKS_REASON: ClassVar[str] = ""  # why a tick cannot come in parts
+    NEEDS_EPHEMERAL_NOISE: ClassVar[bool] = False  # whether no key may be in memory, pan-private or not
     loss: Loss
     horizon: int | None
     bound: Bound
@@ -108,6 +110,12 @@ class Mechanism(ABC, Generic[S, R]):
 
         The draws come in the same order.
         """
+
+    @classmethod
+    def open_ticks_refusal(cls) -> str:
+        """Return the reason for which a tick cannot come in parts."""
+        reason = f" ({cls.OPEN_TICKS_REASON})" if cls.OPEN_TICKS_REASON else ""
+        return f"open_ticks must be False for {cls.__name__}{reason}, got True"
 
     def add_partial(self, state: S, values: Ints) -> None:
         """Add part of the open tick's value; the step that closes it adds the rest."""

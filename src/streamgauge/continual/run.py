@@ -316,7 +316,7 @@ class Run(ExclusiveState[S], Generic[S, R]):
 
 def build_noise(mechanism: "Mechanism[Any, Any]") -> Noise:
     """Return the source of noise that a claim needs."""
-    return EphemeralNoise() if mechanism.pan_private else SecureNoise()
+    return EphemeralNoise() if mechanism.pan_private or mechanism.NEEDS_EPHEMERAL_NOISE else SecureNoise()
 
 
 def parse_integers(name: str, values: npt.ArrayLike) -> Ints:

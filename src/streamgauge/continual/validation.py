@@ -91,8 +91,9 @@ def check_source(mechanism: "Mechanism[Any, Any]", noise: object) -> None:
     """Reject sources without draws and, for pan-private runs, those with a key."""
     if noise is not None and not (hasattr(noise, "laplace") and hasattr(noise, "gaussian")):
         raise ValueError(f"noise must be a source with laplace and gaussian, got {noise!r}")
-    if mechanism.pan_private and isinstance(noise, SecureNoise):
-        raise ValueError("noise must keep no key in a pan-private run, got SecureNoise")
+    if isinstance(noise, SecureNoise) and (mechanism.pan_private or mechanism.NEEDS_EPHEMERAL_NOISE):
+        kind = "pan-private" if mechanism.pan_private else "past-private"
+        raise ValueError(f"noise must keep no key in a {kind} run, got SecureNoise")
 
 
 def check_rows(name: str, values: object) -> None:

@@ -8,6 +8,13 @@ rho-zCDP implies (epsilon, delta)-DP whenever, for some alpha > 1,
 epsilon). *Every* alpha gives a valid bound. So floats search alpha, and decimals evaluate the bound once, at that
 alpha. At the best alpha the derivative, rho + ln(alpha delta) / (alpha - 1)^2, is zero.
 
+Integer orders
+    Discrete Gaussian noise that looks ahead (`continual.trees.two_part`) has D_alpha <= alpha rho at alpha = 2, 3, ...
+    only. These bounds add under adaptive composition, order by order, also to those of zCDP. The conversion above
+    holds at each single order. So with `integer_orders` it is evaluated at the best integer. Its right side has one
+    minimum, so that is an integer next to the best order. (alpha - 1) D_alpha is convex, so D_alpha <= rho + alpha rho
+    at all orders: the closed form. It costs rho more, the best integer at most .0009 more at rho = 1/2, delta = 10^-6.
+
 eps-DP implies (eps^2 / 2)-zCDP (Bun, Steinke: Concentrated Differential Privacy, 2016, Proposition 1.4).
 
 Rounding
@@ -24,7 +31,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 from fractions import Fraction
 from functools import lru_cache
-from math import exp, log, log1p, nextafter
+from math import exp, floor, log, log1p, nextafter
 
 import numpy as np
 import numpy.typing as npt
@@ -46,27 +53,33 @@ def rho_from_epsilon(epsilon: Fraction) -> Fraction:
 
 
 @lru_cache(maxsize=1024)
-def epsilon_from_rho(rho: Fraction, delta: Fraction) -> Fraction:
-    """Return an epsilon, rounded up, such that rho-zCDP implies (epsilon, delta)-DP."""
-    alpha = _to_decimal_order(find_best_order(float(rho), delta))
+def epsilon_from_rho(rho: Fraction, delta: Fraction, *, integer_orders: bool = False) -> Fraction:
+    """Return an epsilon, rounded up, such that rho-zCDP implies (epsilon, delta)-DP.
+
+    With `integer_orders`, the bounds of zCDP at integer orders suffice.
+    """
+    bounds = []
     with localcontext(Context(prec=PRECISION_DIGITS)):
-        terms = (alpha * _to_decimal(rho), *_slack_terms(alpha, _to_decimal(delta)))
-        bound = sum(terms) + ROUNDING_SLACK * sum(map(abs, terms))
-    return max(_round_digits(bound, UP_DIGITS, ROUND_CEILING), MIN_EPSILON)
+        for alpha in _list_orders(find_best_order(float(rho), delta), integer_orders):
+            terms = (alpha * _to_decimal(rho), *_slack_terms(alpha, _to_decimal(delta)))
+            bounds.append(sum(terms) + ROUNDING_SLACK * sum(map(abs, terms)))
+    return max(_round_digits(min(bounds), UP_DIGITS, ROUND_CEILING), MIN_EPSILON)
 
 
 @lru_cache(maxsize=1024)
-def rho_from_approx(epsilon: Fraction, delta: Fraction) -> Fraction:
+def rho_from_approx(epsilon: Fraction, delta: Fraction, *, integer_orders: bool = False) -> Fraction:
     """Return the largest rho, rounded down, such that rho-zCDP implies (epsilon, delta)-DP.
 
-    It is cut once more if the conversion back, which rounds up, would exceed epsilon.
+    It is cut once more if the conversion back, which rounds up, would exceed epsilon. With `integer_orders`, the bounds
+    of zCDP at integer orders suffice.
     """
-    alpha = _to_decimal_order(_order_from_epsilon(float(epsilon), delta))
+    bounds = []
     with localcontext(Context(prec=PRECISION_DIGITS)):
-        terms = (_to_decimal(epsilon), *(-term for term in _slack_terms(alpha, _to_decimal(delta))))
-        bound = (sum(terms) - ROUNDING_SLACK * sum(map(abs, terms))) / alpha
-    rho = max(_round_digits(bound, DOWN_DIGITS, ROUND_FLOOR), Fraction(0))
-    while rho and epsilon_from_rho(rho, delta) > epsilon:
+        for alpha in _list_orders(_order_from_epsilon(float(epsilon), delta), integer_orders):
+            terms = (_to_decimal(epsilon), *(-term for term in _slack_terms(alpha, _to_decimal(delta))))
+            bounds.append((sum(terms) - ROUNDING_SLACK * sum(map(abs, terms))) / alpha)
+    rho = max(_round_digits(max(bounds), DOWN_DIGITS, ROUND_FLOOR), Fraction(0))
+    while rho and epsilon_from_rho(rho, delta, integer_orders=integer_orders) > epsilon:
         rho = _round_digits(_to_decimal(rho) * (1 - Decimal(10) ** (1 - DOWN_DIGITS)), DOWN_DIGITS, ROUND_FLOOR)
     return rho
 
@@ -162,6 +175,14 @@ def log_fraction(value: Fraction) -> float:
 def _slack_terms(alpha: Decimal, delta: Decimal) -> tuple[Decimal, Decimal]:
     """Return ln(1 - 1/alpha) and -ln(alpha delta) / (alpha - 1)."""
     return ((alpha - 1) / alpha).ln(), -(alpha * delta).ln() / (alpha - 1)
+
+
+def _list_orders(beta: float, integer_orders: bool) -> list[Decimal]:
+    """Return the order 1 + beta or, of integer orders, those next to it."""
+    if not integer_orders:
+        return [_to_decimal_order(beta)]
+    below = max(2, 1 + floor(beta))
+    return [Decimal(below), Decimal(below + 1)]
 
 
 def _to_decimal_order(beta: float) -> Decimal:

@@ -21,6 +21,11 @@ Currencies
     thresholds for discovered keys, charges it in addition to its loss. Deltas are not pooled: each unit
     pays for the ticks it touches, and its rho is converted at the remaining delta (split_bounds.py).
 
+Integer orders
+    A charge whose rho bounds integer orders only adds to the others at these orders. So from then on sums are converted
+    at the best integer order (see conversions.py), for all units, ended charges included: never less than the truth.
+    Such a charge covers the whole unit, since group privacy of zCDP passes through other orders.
+
 Ending
     An event-level or w-event charge that ends frees the ticks from the first that was never ingested, and
     their delta: a unit that it never read loses nothing to it. A user-level charge frees nothing.
@@ -31,12 +36,12 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from threading import Lock
 
-from streamgauge.privacy.errors import BudgetExceededError
+from streamgauge.privacy.errors import BudgetExceededError, PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms
 from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import Number, format_rational, parse_nonnegative, parse_whole
 from streamgauge.privacy.split_bounds import LossBound, LossSplit, SplitBudget, build_loss_bounds, check_whole_unit
-from streamgauge.privacy.timeline import LossTerm, Span, Step, TickWeight, Timeline, check_loss, check_span
+from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span, Step, TickWeight, Timeline, check_loss, check_span
 from streamgauge.privacy.units import Unit
 
 LedgerRow = tuple[str, str, str, str, str]
@@ -57,6 +62,7 @@ class Charge:
     active_timeline: Timeline | None
     end_tick: int | None = None  # the last tick ingested when it ended
     delta: Fraction = Fraction(0)  # share of the budget's delta, in addition to the loss
+    integer_orders: bool = False  # whether its rho bounds integer orders only (see conversions.py)
 
     @property
     def delta_term(self) -> LossTerm | None:
@@ -143,32 +149,53 @@ class Ledger:
         native: bool = False,
         per_tick: bool = False,
         delta: Number = 0,
+        integer_orders: bool = False,
     ) -> Charge:
         """Charge a release that loses `loss` to one event at ticks `first` to `last`.
 
         With `per_tick`, `loss` covers all events that one unit has in a tick: the mechanism's bound is the unit's
         sensitivity. With `native`, it covers all that one unit does. `delta` is charged in addition, to every
-        unit that touches these ticks.
+        unit that touches these ticks. With `integer_orders`, the loss is a rho that bounds integer orders only. From
+        then on the ledger converts every sum at integer orders.
         """
+        timeline = Timeline((Step(first, last, loss),))
         return self.charge_timeline(
-            name, Timeline((Step(first, last, loss),)), native=native, per_tick=per_tick, delta=delta
+            name, timeline, native=native, per_tick=per_tick, delta=delta, integer_orders=integer_orders
         )
 
     def charge_timeline(
-        self, name: str, timeline: Timeline, *, native: bool = False, per_tick: bool = False, delta: Number = 0
+        self,
+        name: str,
+        timeline: Timeline,
+        *,
+        native: bool = False,
+        per_tick: bool = False,
+        delta: Number = 0,
+        integer_orders: bool = False,
     ) -> Charge:
         """Charge a release whose loss differs from tick to tick; natively, at the largest of them."""
         slack = parse_nonnegative(delta, "delta")
         self.budget.additive_loss_after_delta(slack)  # refuses a delta where the budget has none
-        check_whole_unit(slack, self.unit, native=native, per_tick=per_tick)
+        check_whole_unit(slack, self.unit, native=native, per_tick=per_tick, integer_orders=integer_orders)
+        if integer_orders and self._split_budget is None:
+            raise PrivacyError(f"integer_orders must be False under a budget of {self.budget}, got True")
         with self._lock:
-            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, delta=slack)
+            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, None, slack, integer_orders)
             own, terms = self._build_charge_terms(charge), self.build_terms()
             both = ChargeTerms(terms.pure + own.pure, terms.zcdp + own.zcdp, terms.delta_terms + own.delta_terms)
-            if not self.can_afford(self.build_loads(both, timeline.span)):
-                raise self._build_error(charge)
+            before, self._split_budget = self._split_budget, self._convert_at_integers(integer_orders)
+            is_stricter = before != self._split_budget
+            if not self.can_afford(self.build_loads(both, ALL_TICKS if is_stricter else timeline.span)):
+                error = self._build_error(charge)
+                self._split_budget = before
+                raise error
             self._enter(charge)
         return charge
+
+    def _convert_at_integers(self, integer_orders: bool) -> SplitBudget | None:
+        """Return the budget that weighs loads, at integer orders if a charge needs them."""
+        known = self._split_budget
+        return replace(known, integer_orders=True) if known is not None and integer_orders else known
 
     def end(self, charge: Charge, *, ingested: int) -> Charge:
         """End a release and return the new entry; `ingested` is the last tick read."""
@@ -192,6 +219,7 @@ class Ledger:
         """Return another ledger with the same charges; later charges are separate."""
         other = Ledger(self.budget, self.unit)
         with self._lock:
+            other._split_budget = self._split_budget
             other._charges, other._last_ingested_tick = dict(self._charges), self._last_ingested_tick
             other._pure, other._zcdp = dict(self._pure), dict(self._zcdp)
             other._slacks = dict(self._slacks)

@@ -276,6 +276,15 @@ class Approx:
         """The largest rho, rounded down, whose tight conversion is at most this loss."""
         return Zcdp(conversions.rho_from_approx(self.epsilon, self.delta))
 
+    @property
+    def integer_order_loss(self) -> Zcdp:
+        """The largest rho, rounded down, whose bounds at integer orders imply this loss.
+
+        >>> Approx(1, 1e-6).integer_order_loss
+        Zcdp(rho=0.0243559571942)
+        """
+        return Zcdp(conversions.rho_from_approx(self.epsilon, self.delta, integer_orders=True))
+
     def additive_loss_after_delta(self, delta: Number) -> Zcdp:
         """Return the same at the remaining delta; zero if none remains.
 

@@ -110,14 +110,18 @@ from streamgauge.privacy.timeline import LossTerm, Span
 from streamgauge.privacy.units import Unit
 
 
-def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: bool) -> None:
-    """Reject a delta next to a loss that has to be scaled to the unit."""
-    covered = native or (unit.ticks == 1 and (per_tick or unit.events == 1))
-    if delta and not covered:
-        raise PrivacyError(
-            f"delta must be 0 unless the loss is of the whole unit (native=True), got {format_rational(delta)} "
-            f"with a loss of part of {unit}"
-        )
+def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: bool, integer_orders: bool) -> None:
+    """Reject a delta, or bounds at integer orders, next to a loss that has to be scaled to the unit.
+
+    Group privacy of zCDP passes through orders that are not integers.
+    """
+    if native or (unit.ticks == 1 and (per_tick or unit.events == 1)):
+        return
+    rule = "unless the loss is of the whole unit (native=True)"
+    if delta:
+        raise PrivacyError(f"delta must be 0 {rule}, got {format_rational(delta)} with a loss of part of {unit}")
+    if integer_orders:
+        raise PrivacyError(f"integer_orders must be False {rule}, got True with a loss of part of {unit}")
 
 
 def partition_by_delta(slacks: Sequence[LossTerm], unit: Unit, touching: Span) -> list[tuple[Fraction, Span]]:
@@ -200,10 +204,14 @@ def _split_terms(terms: ChargeTerms, unit: Unit, touching: Span) -> Iterable[Los
 
 @dataclass(frozen=True, slots=True)
 class SplitBudget:
-    """A budget of (epsilon, delta), against which loads are weighed."""
+    """A budget of (epsilon, delta), against which loads are weighed.
+
+    With `integer_orders`, rhos are bounds at integer orders (see conversions.py).
+    """
 
     epsilon: Fraction
     delta: Fraction
+    integer_orders: bool = False
 
     def allows(self, load: LossBound) -> bool:
         """Return whether the budget covers some split of the load."""
@@ -219,6 +227,8 @@ class SplitBudget:
 
     def largest_loss(self, loads: Sequence[LossBound]) -> Fraction:
         """Return the largest loss of several loads, of which most are weighed in floats only."""
+        if self.integer_orders:
+            return max(map(self.least_loss, loads))
         sizes = [min(self._estimate_losses(load)) for load in loads]
         near = max(sizes) - 1e-9 * (1 + abs(max(sizes)))
         return max(self.least_loss(load) for load, size in zip(loads, sizes, strict=True) if size >= near)
@@ -246,7 +256,7 @@ class SplitBudget:
             return split.epsilon + self.epsilon + 1
         if not split.rho:
             return split.epsilon
-        return split.epsilon + epsilon_from_rho(split.rho, self.delta - delta)
+        return split.epsilon + epsilon_from_rho(split.rho, self.delta - delta, integer_orders=self.integer_orders)
 
     def _rho_margin(self, split: LossSplit, delta: Fraction) -> Fraction:
         """Return the rho that is left after a split, negative above the budget."""
@@ -254,7 +264,8 @@ class SplitBudget:
             return Fraction(-1)
         if delta == self.delta or split.epsilon == self.epsilon:
             return -split.rho
-        return rho_from_approx(self.epsilon - split.epsilon, self.delta - delta) - split.rho
+        left = self.epsilon - split.epsilon, self.delta - delta
+        return rho_from_approx(*left, integer_orders=self.integer_orders) - split.rho
 
     def _find_largest_margin(self, load: LossBound) -> Sequence[LossSplit]:
         """Return the splits of largest margin of rho by floats, and the full sum."""

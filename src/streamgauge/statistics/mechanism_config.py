@@ -71,7 +71,7 @@ def build_configured_counter(statistic: "Statistic[Any]", config: MechanismConfi
     claim: Any = config.mechanism
     names = {field.name for field in fields(claim)}
     if statistic.open_ticks and "open_ticks" not in names:
-        raise ValueError(f"open_ticks must be False for {claim.__name__}, got True")
+        raise ValueError(claim.open_ticks_refusal())
     decided = {
         "unit": statistic.counter_unit,
         "pan_private": statistic.pan_private,

@@ -144,6 +144,7 @@ class CascadingBuffers(AdaptiveMechanism[State]):
 
     ERROR_DEPENDS_ON: ClassVar[str] = "how often the buffers pass on, and what they contain"
     WINDOWS: ClassVar[tuple[str, ...]] = ("running",)
+    OPEN_TICKS_REASON: ClassVar[str] = "the value of an open tick would rest without noise until it is a message"
     pan_private: bool = True
     levels: int = 0
     ratio: int = 2

@@ -4,6 +4,7 @@
     constants    noise too small by a factor: levels, scales, horizons, units, budgets
     noise        noise used twice, or missing in one layout of a run
     bridges      shares of future noise that move with an event
+    noise_ahead  noise in memory that is read with the events which it should hide
     values       bounds and scales applied too late, floats that identify the data, the sparse vector technique
     memory       registers and tables of users that an intruder finds exact
     adaptive     groupers, hierarchies, window budgets and counters for few events
@@ -14,7 +15,7 @@ An audit that does not condemn all of them, or condemns one of their honest twin
 
 from collections.abc import Iterator
 
-from streamgauge.audit.broken import adaptive, bridges, constants, local, memory, noise, values
+from streamgauge.audit.broken import adaptive, bridges, constants, local, memory, noise, noise_ahead, values
 from streamgauge.audit.broken.pairs import TwinPair
 from streamgauge.audit.subject import ExperimentNoise
 
@@ -28,6 +29,7 @@ FAMILIES = (
     values.build_float_twins,
     noise.build_layout_twins,
     memory.every_twin,
+    noise_ahead.every_twin,
     values.build_presence_twins,
     values.build_threshold_twins,
     adaptive.build_pegasus_twins,

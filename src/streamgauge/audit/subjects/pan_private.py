@@ -8,6 +8,8 @@ has moved it and not one in every run.
 
     peek              the tick after which the memory is exposed, unannounced (0: before the first)
     announced_tick    the tick after which an intrusion was announced: `intrude` answers with noise, and hands over
+    lost_tick         the tick in which the run is lost, after its events: its save goes on, rerandomized
+    has_open_ticks    both come before the end of their tick, after its events
 
 The joint view is linear in data and draws. Both maps are probed, and the least cost of hiding one unit is computed (see
 `exact.costs`), for every tick of the unit and every tick of the intruder, of the first `MAX_COMPUTED_TICKS`.
@@ -15,6 +17,7 @@ The joint view is linear in data and draws. Both maps are probed, and the least 
 `StateLayout` reads all that a state contains, as numbers of each group. Dataclasses, mappings and sequences are opened;
 bytes are numbers, and text is its encoding. All values are encoded exactly (see `attack.outputs`).
 
+    `MixedNumbers`                         one number each: whole and rest say no more, if the rest is in range
     an axis as long as there are groups    each group sees its own part, whichever axis it is
     anything else                          all groups share it, and each of them sees it
 
@@ -43,6 +46,7 @@ from streamgauge.audit.neighbours import add_background_counts, build_pairs, lis
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.continual import LinearMechanism, Mechanism, Run
 from streamgauge.continual.state_io import BlankNoise, unpack
+from streamgauge.continual.trees.past_noise import MixedNumbers
 from streamgauge.noise import Entropy, Ints, Keystream, Noise
 from streamgauge.noise.coerce import Floats
 
@@ -92,6 +96,9 @@ def list_leaves(state: Any) -> Iterator[Array]:
     """List the arrays of a state in order; other values are arrays of one item."""
     if isinstance(state, np.ndarray):
         yield state
+    elif isinstance(state, MixedNumbers) and state.is_normal:
+        yield state.to_numerators()
+        yield box_output(state.span)
     elif is_dataclass(state) and not isinstance(state, type):
         names = [each.name for each in fields(state)]
         for name in dict.fromkeys([*names, *getattr(state, "__dict__", ())]):
@@ -121,11 +128,14 @@ class Intruder:
 
     peek: int | None = None
     announced_tick: int | None = None
+    lost_tick: int | None = None
+    has_open_ticks: bool = False  # whether both come before the end of their tick, after its events
 
     def __str__(self) -> str:
-        observed = [f"memory seen after tick {self.peek}"] if self.peek is not None else []
-        found = [f"announced after tick {self.announced_tick}"] if self.announced_tick is not None else []
-        return ", ".join([*observed, *found])
+        where = "in" if self.has_open_ticks else "after"
+        found = [("memory seen", where, self.peek), ("announced", where, self.announced_tick)]
+        found += [("lost", "in", self.lost_tick)]
+        return ", ".join(f"{event} {where} tick {tick}" for event, where, tick in found if tick is not None)
 
 
 find_state_layout = lru_cache(StateLayout.from_mechanism)  # used for every draw that is probed
@@ -134,17 +144,26 @@ find_state_layout = lru_cache(StateLayout.from_mechanism)  # used for every draw
 def observe_run(mechanism: LinearMechanism[Any], intruder: Intruder, values: Ints, noise: Noise | None) -> Floats:
     """Return all that one start shows of values (ticks, width): releases and memory in order, (numbers, width).
 
-    An intruder gets the results of `save` and `intrude`.
+    An intruder gets the results of `save` and `intrude`. A run that is lost continues from its save before the tick.
     """
     run, width, memory = mechanism.start(values.shape[1], noise), values.shape[1], find_state_layout(mechanism)
     observed = []
     for tick in range(len(values) + 1):
-        if tick:
-            observed.append(np.array(run.step(values[tick - 1]), np.float64)[None])
+        saved, rest = run.save() if tick == intruder.lost_tick else b"", values[tick - 1]
+        if tick and not intruder.has_open_ticks:
+            observed.append(np.array(run.step(rest), np.float64)[None])
+        elif tick:
+            run.add_partial(rest)
+            rest = np.zeros_like(rest)
         if tick == intruder.peek:
             observed.append(memory.read_groups(load_state(run), width))
         if tick == intruder.announced_tick:
             observed.append(memory.read_groups(run.intrude(), width))
+        if saved:
+            run = mechanism.load(saved, noise)
+            run.rerandomize()
+        if tick and intruder.has_open_ticks:
+            observed.append(np.array(run.step(rest), np.float64)[None])
     return np.concatenate(observed)
 
 
@@ -194,6 +213,8 @@ class PanPrivateSubject(ClaimSubject):
     ticks: int
     peek: int | None = None
     announced_tick: int | None = None
+    lost_tick: int | None = None
+    has_open_ticks: bool = False
     has_random_peek: bool = False
     entropy: Entropy | None = field(default=None, repr=False)  # of random peeks
     requested_ticks: int | None = None  # if fewer are run
@@ -206,11 +227,14 @@ class PanPrivateSubject(ClaimSubject):
         """The ticks of the look: those at which something is half done."""
         return [self.peek] if self.peek is not None else sorted({self.ticks // 2, max(0, self.ticks - 1)})
 
+    def _build_intruder(self, peek: int) -> Intruder:
+        return Intruder(peek, self.announced_tick, self.lost_tick, self.has_open_ticks)
+
     def worst(self) -> WorstCase:
         """Return the loss over the first ticks, as many as can be computed."""
         ticks = min(self.ticks, self.max_computed_ticks)
         peeks = range(ticks + 1) if self.peek is None else [min(self.peek, ticks)]
-        intruders = [Intruder(peek, self.announced_tick) for peek in peeks]
+        intruders = [self._build_intruder(peek) for peek in peeks]
         worst = combine_worst_cases(compute_worst_to(self.claim, ticks, each) for each in intruders)
         return replace(worst, computed_part=describe_coverage(ticks, self.requested_ticks or self.ticks))
 
@@ -223,16 +247,16 @@ class PanPrivateSubject(ClaimSubject):
     def _find_worst_pattern(self, peek: int) -> tuple[int, ...]:
         if self.ticks > self.max_computed_ticks:
             return next(list_landmarks(self.claim.unit, self.ticks))
-        return compute_worst_to(self.claim, self.ticks, Intruder(peek, self.announced_tick)).pattern
+        return compute_worst_to(self.claim, self.ticks, self._build_intruder(peek)).pattern
 
     def _build_pair(self, peek: int | None, pattern: tuple[int, ...], still: bool) -> Pair:
         nothing = np.zeros(self.ticks, np.int64)
         stream = nothing if still else add_background_counts(nothing)
-        observed = "memory seen after any tick" if peek is None else str(Intruder(peek, self.announced_tick))
+        observed = "memory seen after any tick" if peek is None else str(self._build_intruder(peek))
         where = f", {observed}{'' if still else ', in a busy stream'}"
         found: list[Pair] = []
         for when in range(self.ticks + 1) if peek is None else [peek]:
-            observe = partial(observe_group, self.claim, Intruder(when, self.announced_tick))
+            observe = partial(observe_group, self.claim, self._build_intruder(when))
             found += build_pairs(self.claim, probe_view(observe, self.ticks), [(pattern, stream, where)])
         pair = found[0]
         score = partial(score_by_tick, [each.evidence for each in found]) if peek is None else pair.evidence
@@ -256,7 +280,7 @@ class PanPrivateSubject(ClaimSubject):
 
     def _run_views(self, streams: Ints, peek: int, runs: int) -> Floats:
         """Return views of real runs."""
-        observe = partial(observe_run, self.claim, Intruder(peek, self.announced_tick))
+        observe = partial(observe_run, self.claim, self._build_intruder(peek))
         if self.has_varying_shared_state:
             return np.stack([observe(streams.T, self.noise).T.ravel() for _ in range(runs)])
         shown = observe(np.tile(streams, (runs, 1)).T, self.noise)

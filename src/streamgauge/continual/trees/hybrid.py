@@ -18,9 +18,14 @@ Pan-privacy
     The open epoch is a register that begins with a draw, and its p-sum gets another at its release, as in
     a tree. The inner mechanism is itself pan-private.
 
+    With `open_ticks=True` a tick may come in parts, if those of the inner mechanism may: parts are added to the epoch's
+    register and, but for the epoch's last tick, to the inner ones. After a lost run, `rerandomize` replaces the epoch's
+    register by the last release and a fresh draw, so that no draw is shared with the lost registers.
+
 Error
     Unbiased; the noise of the p-sums of the past epochs, log t of them, and of the inner mechanism. The p-sums
-    are few and the inner noise is wide, so `split` is small: even halves cost Binary a third more error.
+    are few and the inner noise is wide, so `split` is small: even halves cost Binary a third more error. After
+    `rerandomize` the inner noise of the last release stays.
 
 Reference
     Chan, Shi, Song: Private and Continual Release of Statistics, TISSEC 14(3), 2011: growth 2, split 1/2 and
@@ -28,7 +33,8 @@ Reference
     Defaults here were found by search over growth and split (docs/continual.md).
 """
 
-from dataclasses import dataclass, field, fields, is_dataclass
+from copy import deepcopy
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -82,6 +88,9 @@ class State:
     inner: Any = field(repr=False)  # memory of the inner mechanism in the open epoch
     past_draws: int  # public: the draws in `past_release`
     open_draws: int  # public: the draws in `open_sum` (pan-private)
+    past_inner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # public: inner draws in `past_release`
+    open_inner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # public: and in `open_sum`, both as pairs
+    released_inner: Ints = field(default_factory=lambda: np.zeros(0, np.int64))  # noisy: the inner part of the release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +107,7 @@ class Hybrid(Settings, LinearMechanism[State]):
     growth: int = 0
     first: int = 0
     split: Number = Fraction(1, 5)
+    open_ticks: bool = False
 
     @property
     def has_falling_overlaps(self) -> bool:
@@ -138,9 +148,12 @@ class Hybrid(Settings, LinearMechanism[State]):
         The last tick is the p-sum's, and the epoch ends with the horizon.
         """
         ticks = length - 1 if self.horizon is None else min(length - 1, self.horizon - begin)
-        if ticks not in self._counters:
-            self._counters[ticks] = self._build_counter(max(1, ticks))
-        return self._counters[ticks]
+        return self._find_counter(max(1, ticks))
+
+    def _find_counter(self, horizon: int) -> LinearMechanism[Any]:
+        if horizon not in self._counters:
+            self._counters[horizon] = self._build_counter(horizon)
+        return self._counters[horizon]
 
     def _build_counter(self, horizon: int) -> LinearMechanism[Any]:
         inner: Any = self.inner  # a claim, as `__post_init__` has checked
@@ -149,6 +162,9 @@ class Hybrid(Settings, LinearMechanism[State]):
         extra = {"pan_private": True} if self.pan_private else {}
         if self.pan_private and "pan_private" not in {f.name for f in fields(inner)}:
             raise ValueError(f"inner must be pan-private where the claim is, got {inner.__name__}")
+        if self.open_ticks and "open_ticks" not in {f.name for f in fields(inner)}:
+            raise ValueError(f"inner must have open ticks where the claim has, got {inner.__name__}")
+        extra |= {"open_ticks": True} if self.open_ticks else {}
         made: LinearMechanism[Any] = inner(loss, horizon=horizon, bound=self.tick_sensitivity, **extra)
         return made
 
@@ -197,7 +213,9 @@ class Hybrid(Settings, LinearMechanism[State]):
         if self.pan_private:
             state.open_sum = state.past_release + self.distribution.draw(noise, width)
             state.open_draws = state.past_draws + 1
+            state.open_inner = state.past_inner
         state.inner = self.counter(state.tick, length).initial(width, noise)
+        state.released_inner = np.zeros(width if self.open_ticks else 0, np.int64)
 
     def _end_epoch(self, state: State, length: int, noise: Noise) -> Release:
         """Return the release with the epoch's p-sum, and start the next epoch."""
@@ -205,8 +223,30 @@ class Hybrid(Settings, LinearMechanism[State]):
         whole = state.open_sum if self.pan_private else state.past_release + state.open_sum
         state.past_release = whole + self.distribution.draw(noise, width)
         state.past_draws = 1 + (state.open_draws if self.pan_private else state.past_draws)
+        state.past_inner = state.open_inner
         self._begin_epoch(state, self.next_length(length), width, noise)
         return state.past_release.copy()
+
+    def add_partial(self, state: State, values: Ints) -> None:
+        if not self.open_ticks:
+            return super().add_partial(state, values)
+        _, begin, length = self.epoch(state.tick + 1)
+        state.open_sum += values
+        if state.tick + 1 < begin + length:
+            self.counter(begin, length).add_partial(state.inner, values)
+        return None
+
+    def rerandomize(self, state: State, noise: Noise) -> None:
+        if not self.open_ticks:
+            return super().rerandomize(state, noise)
+        _, begin, length = self.epoch(state.tick + 1)
+        counter = self.counter(begin, length)
+        state.open_sum = state.past_release + state.released_inner + self.distribution.draw(noise, len(state.open_sum))
+        state.open_draws, state.open_inner = state.past_draws + 1, state.past_inner
+        if state.tick > begin:
+            draws = sum(int(term.count) for term in counter.current_noise(state.inner).terms)
+            state.open_inner = np.append(state.past_inner, [counter.horizon or 1, draws])
+        return counter.rerandomize(state.inner, noise)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
         state.tick += 1
@@ -214,10 +254,14 @@ class Hybrid(Settings, LinearMechanism[State]):
         state.open_sum += values
         if state.tick == begin + length:
             return self._end_epoch(state, length, noise)
-        release: Release = state.past_release + self.counter(begin, length).step(state.inner, values, noise)
-        return release
+        inner: Release = self.counter(begin, length).step(state.inner, values, noise)
+        if self.open_ticks:
+            state.released_inner = inner.copy()
+        return state.past_release + inner
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Release:
+        if self.open_ticks:
+            return self.feed_by_steps(state, block, noise)
         releases, done = [np.zeros((0, block.shape[1]), np.int64)], 0
         while done < len(block):
             _, begin, length = self.epoch(state.tick + 1)
@@ -247,9 +291,11 @@ class Hybrid(Settings, LinearMechanism[State]):
 
     def current_noise(self, state: State) -> NoiseSum:
         _, begin, length = self.epoch(state.tick)
-        past = Term(state.past_draws, 1, self.distribution)
+        past = [Term(state.past_draws, 1, self.distribution)]
+        for horizon, draws in state.past_inner.reshape(-1, 2).tolist():
+            past.append(Term(draws, 1, self._find_counter(horizon).distribution))
         ended = state.tick in (0, begin + length)
-        return NoiseSum((past, *(() if ended else self.counter(begin, length).current_noise(state.inner).terms)))
+        return NoiseSum((*past, *(() if ended else self.counter(begin, length).current_noise(state.inner).terms)))
 
     def intrusion_refusal(self) -> str:
         return super().intrusion_refusal() or self.counter(0, self.first).intrusion_refusal()
@@ -260,9 +306,7 @@ class Hybrid(Settings, LinearMechanism[State]):
         _, begin, length = self.epoch(state.tick + 1)
         state.open_sum += self.distribution.draw(noise, len(state.open_sum))
         inner = self.counter(begin, length).intrude(state.inner, noise)
-        shown = State(
-            state.tick, state.past_release.copy(), state.open_sum.copy(), inner, state.past_draws, state.open_draws
-        )
+        shown = replace(deepcopy(replace(state, inner=None)), inner=inner)
         state.open_sum += self.distribution.draw(noise, len(state.open_sum))
         state.open_draws += 2
         return shown
@@ -273,7 +317,7 @@ class Hybrid(Settings, LinearMechanism[State]):
         while end < (self.horizon or UNBOUNDED_PLANNING_TICKS):
             _, begin, length = self.epoch(end + 1)
             most, end = max(most, self.counter(begin, length).memory()), begin + length
-        return 2 + most
+        return 2 + self.open_ticks + most
 
     def mean_variance(self, ticks: int) -> float:
         total, number, begin, length = 0.0, 0, 0, self.first

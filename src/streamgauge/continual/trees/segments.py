@@ -57,6 +57,7 @@ class Segments(BoundedSettings, LinearMechanism[State]):
 
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure,)
     LOSSES_REASON: ClassVar[str] = "its noise looks ahead, which is proved harmless for Laplace noise alone"
+    OPEN_TICKS_REASON: ClassVar[str] = "its first draw lasts for the whole run, so that a lost run has no successor"
     pan_private: bool = True
 
     def __post_init__(self) -> None:

@@ -33,8 +33,8 @@ Clean shutdown of a pan-private run
     Privacy. A lost run had events that no commit has. An intruder who read its memory once, unannounced, saw them
     under the draws of the committed registers. If these registers continued, the intruder would see an event, and
     later releases under the same draws would show its absence: up to twice the claim. So they are replaced by
-    released values and fresh draws that no intruder has read (`rerandomize` of `continual.trees.tree` and
-    `continual.trees.window_sum`). The mark is sealed with the state. It is absent in every commit of a run but its
+    released values and fresh draws that no intruder has read (`rerandomize` of `continual.trees.tree`, `two_part`,
+    `hybrid` and `window_sum`). The mark is sealed with the state. It is absent in every commit of a run but its
     last.
 
     A copy that has the mark would continue with draws of a later run, whose memory may have been read. So the commit

@@ -37,7 +37,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from streamgauge.config.settings import Stream
-from streamgauge.continual import Hybrid
+from streamgauge.continual import Hybrid, PastBridge, TwoPart
 from streamgauge.engines.duckdb.rows import RowSource, reuse_label_codes
 from streamgauge.plan.measure import Measure
 from streamgauge.plan.parts import CounterPart
@@ -147,11 +147,11 @@ def max_part_bytes(plan: ReleasePlan) -> list[int]:
 def max_run_bytes(statistic: Any, places: int, width: int) -> int:
     """Return an upper bound of a saved run's bytes without `FIXED_BYTES`, by settings.
 
-    A run without an end is bounded up to tick 2^40. A `Hybrid` states its memory at tick 2^20, which grows with the
-    logarithm of the tick.
+    A run without an end is bounded up to tick 2^40. `Hybrid`, `PastBridge` and `TwoPart` state their memory at tick
+    2^20, which grows with the logarithm of the tick.
     """
     counter = statistic.counter
-    endless = 2 if isinstance(counter, Hybrid) and statistic.horizon is None else 1
+    endless = 2 if isinstance(counter, Hybrid | PastBridge | TwoPart) and statistic.horizon is None else 1
     settings = sum(len(json.dumps(repr(claim))) for claim in (statistic, counter))
     users = statistic.universe_size if isinstance(statistic, Distinct) else 0
     memory = width * (users // 8 + 1) + 4 * users + weight_bytes(statistic, width)

@@ -1,0 +1,95 @@
+"""Broken noise ahead: draws in memory that are read with the events which they should hide."""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import fields, replace
+from functools import cached_property, partial
+from typing import Any
+
+from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
+from streamgauge.audit.subject import ExperimentNoise
+from streamgauge.audit.subjects.pan_private import PanPrivateSubject
+from streamgauge.continual import TwoPart
+from streamgauge.continual.mechanism import Release
+from streamgauge.continual.trees.past_noise import BridgedEpoch, NoiseAhead, PastNoise, PastNoiseState
+from streamgauge.continual.trees.two_part import State
+from streamgauge.noise import Ints, Noise
+
+AHEAD_TICKS, AHEAD_RUNS = 4, 6_000
+
+
+class LateLeaf(TwoPart):
+    """Adds the noise ahead of a tick when the tick ends, so that an open tick rests exactly on the last release."""
+
+    def _begin_tick(self, state: State, noise: Noise) -> None:
+        return None
+
+    def step(self, state: State, values: Ints, noise: Noise) -> Release:
+        self.noise_ahead.begin_tick(state.sums, noise)
+        return super().step(state, values, noise)
+
+
+class SavedRest(TwoPart):
+    """Continues from the save of a lost run with the draws that a look at the lost run has seen."""
+
+    def rerandomize(self, state: State, noise: Noise) -> None:
+        return None
+
+
+class CursorNoise(PastNoise):
+    """Moves a cursor past the draws of begun blocks, and overwrites nothing."""
+
+    def _take_child(self, state: PastNoiseState, tick: int, level: int) -> Ints:
+        row = self.bridge.rows[level].start + tick // self.bridge.sizes[level] % self.bridge.radices[level]
+        drawn = state.draws[row].copy()
+        found = super()._take_child(state, tick, level)
+        state.draws[row] = drawn
+        return found
+
+
+class CursorAhead(NoiseAhead):
+    """Noise ahead whose draws stay."""
+
+    def epoch(self, tick: int) -> BridgedEpoch:
+        epoch = super().epoch(tick)
+        return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
+
+
+def retain_draws(honest: NoiseAhead) -> NoiseAhead:
+    """Return the same noise, whose draws stay behind a cursor."""
+    return CursorAhead(*(getattr(honest, each.name) for each in fields(honest)))
+
+
+class CursorTree(TwoPart):
+    """Leaves the draws of begun blocks behind a cursor: with the shares, they tell each tick's noise."""
+
+    @cached_property
+    def noise_ahead(self) -> NoiseAhead:
+        return retain_draws(super().noise_ahead)
+
+
+class LiveHandOver(TwoPart):
+    """Hands its memory over as it is: with a look before, its fresh noise tells exact sums."""
+
+    def intrude(self, state: State, noise: Noise) -> State:
+        shown = deepcopy(state)
+        super().intrude(state, noise)
+        return shown
+
+
+def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    def build(claim: Any, title: str, **intruder: Any) -> PanPrivateSubject:
+        return PanPrivateSubject(claim, AHEAD_TICKS, noise=chance, title=title, **intruder)
+
+    settings: dict[str, Any] = {"horizon": AHEAD_TICKS, "radices": (2,), "open_ticks": True}
+    late = LateLeaf(UNIT_LOSS, **settings)
+    in_tick = partial(build, peek=1, has_open_ticks=True)
+    yield build_twins("Noise ahead, added when the tick ends", in_tick, late, runs=AHEAD_RUNS)
+    saved = SavedRest(UNIT_LOSS, **settings)
+    lost = partial(build, peek=1, lost_tick=1, has_open_ticks=True)
+    yield build_twins("Noise ahead, the same after a crash", lost, saved, truth=2.0001)
+    cursor = CursorTree(UNIT_LOSS, **settings)
+    yield build_twins("Noise ahead, draws behind a cursor", in_tick, cursor, runs=AHEAD_RUNS)
+    live = LiveHandOver(UNIT_LOSS, **settings)
+    both = partial(build, peek=1, announced_tick=3)
+    yield build_twins("Noise ahead, handed over alive", both, live, runs=AHEAD_RUNS)
