@@ -44,7 +44,7 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
         *({"window": 1}, {"window": 7}, {"window": 8, "branching": 2}, {"window": 30}),
         {"window": 8, "branching": 2, "open_ticks": True},
     ],
-    "WindowBridge": [{"window": 1}, {"window": 7}, {"window": 8, "radices": (2, 2)}, {"window": 30}],
+    "WindowBridge": [{"window": 1}, {"window": 7}, {"window": 8, "radices": (3, 2)}, {"window": 30}],
     "ExponentialDecay": [{"decay": "9/10"}, {"decay": "1/2"}, {"decay": "999/1000"}],
     "PolynomialDecay": [{"exponent": 1}, {"exponent": "1/2"}, {"exponent": "1/100"}],
     "BufferedToeplitz": [{}, {"normalised": True}],

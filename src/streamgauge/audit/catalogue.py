@@ -75,7 +75,7 @@ MECHANISM_SETTINGS: dict[str, Sequence[Settings]] = {
     "TwoPart": ({}, {"radices": (2, 2)}),
     "TwoLevel": ({}, {"block_size": 3}),
     "WindowSum": ({"window": 1}, {"window": 3}, {"window": 4, "branching": 2}),
-    "WindowBridge": ({"window": 3}, {"window": 4, "radices": (2, 2)}),
+    "WindowBridge": ({"window": 3}, {"window": 4, "radices": (3,)}),
     "ExponentialDecay": ({"decay": "9/10"}, {"decay": "1/2"}),
     "PolynomialDecay": ({"exponent": 1}, {"exponent": "1/2"}),
     "Pegasus": ({}, {"split": "1/5", "theta": "1/10"}, {"block": 2}),

@@ -7,10 +7,11 @@ from typing import Any
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
 from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.mechanisms import MechanismSubject
-from streamgauge.continual import BridgeTree
+from streamgauge.continual import BridgeTree, WindowBridge
 from streamgauge.continual.mechanism import Release
 from streamgauge.continual.trees.bridge import Bridge, BridgeState
 from streamgauge.continual.trees.bridge_tree import State
+from streamgauge.continual.trees.window_bridge import State as WindowState
 from streamgauge.noise import Ints, Noise
 
 BRIDGE_RUNS, COMPUTED_RUNS = 6_000, 100  # the last if computation finds the leak
@@ -51,11 +52,32 @@ class SiblingTree(BridgeTree):
         return self.feed_by_steps(state, block, noise)
 
 
+class FloatWindows(WindowBridge):
+    """Divides the noise of a window first, and adds the exact sum to the float, whose rounding then shows it."""
+
+    def feed(self, state: WindowState, block: Ints, noise: Noise) -> Release:
+        return self.feed_by_steps(state, block, noise)
+
+    def step(self, state: WindowState, values: Ints, noise: Noise) -> Release:
+        before = state.sums.copy(), state.noises.copy(), state.rests.copy()
+        super().step(state, values, noise)
+        row = state.tick % self.window
+        sums, noises, rests = (new[row] - old[row] for new, old in zip(self._list_rows(state), before, strict=True))
+        released: Release = (noises * self.bridge.span + rests) / self.bridge.span + sums
+        return released
+
+    @staticmethod
+    def _list_rows(state: WindowState) -> tuple[Ints, Ints, Ints]:
+        return state.sums, state.noises, state.rests
+
+
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(claim: BridgeTree, title: str) -> MechanismSubject:
-        return MechanismSubject(claim, claim.horizon, noise=chance, title=title)
+    def build(claim: BridgeTree | WindowBridge, title: str) -> MechanismSubject:
+        return MechanismSubject(claim, claim.horizon or 1, noise=chance, title=title)
 
     siblings = SiblingTree(UNIT_LOSS, horizon=4, radices=(2, 2))
     yield build_twins("Bridge, pinned to another block", build, siblings, runs=BRIDGE_RUNS)
+    floats = FloatWindows(UNIT_LOSS, horizon=12, window=6, radices=(5,))
+    yield build_twins("Window bridge, exact sums added to floats", build, floats, runs=BRIDGE_RUNS)
     twice = TwicePinnedTree(UNIT_LOSS, horizon=8, radices=(8,))
     yield build_twins("Bridge, pinned twice", build, twice, truth=1.5, runs=COMPUTED_RUNS, is_counted=False)

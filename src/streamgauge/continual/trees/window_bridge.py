@@ -12,13 +12,14 @@ Privacy
     Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
     Promise: pure epsilon-DP over the whole, endless stream, even if values are chosen in view of past releases.
     Proof: that of `BridgeTree`. It hides an event in all noisy counts o_t at a cost of h bound/b = epsilon, however
-    many top blocks there are. Windows are differences of them.
+    many top blocks there are. Windows are differences of them, taken in integers: o_t modulo 2^64 and its rest. Only
+    the difference is divided and rounded. Floats of the noise alone, with the exact sum added, would show the sum.
     Memory holds exact sums and noise of the future. It is not pan-private, and must be guarded (see `BridgeTree`).
 
 Error
     Unbiased. Var(t) is the sum over draws of v times the squared difference of their weights at t and t - W. It
     repeats when the top blocks do. Without `radices`, those of least mean variance are taken. No block is larger than
-    the window. A run stores 2 W numbers for each group, and those of the open blocks.
+    the window. A run stores 3 W numbers for each group, and those of the open blocks.
 
 Reference
     Windows as differences of counts: Bolot, Fawaz, Muthukrishnan, Nikolov, Taft: Private decayed predicate sums on
@@ -35,7 +36,7 @@ import numpy as np
 
 from streamgauge.continual.mechanism import LinearMechanism, Release, Settings
 from streamgauge.continual.strategy import Strategy
-from streamgauge.continual.trees.bridge import Bridge, BridgeState
+from streamgauge.continual.trees.bridge import Bridge, BridgeState, carry_rests, to_release
 from streamgauge.continual.trees.bridge_tree import MAX_LEVELS, MAX_RADIX, UNIT_NOISE, BridgeTree, parse_radices
 from streamgauge.continual.trees.window_sum import check_window
 from streamgauge.continual.validation import check_noise, check_settings, check_whole
@@ -53,7 +54,8 @@ class State:
     tick: int
     noise: BridgeState = field(repr=False)  # secret noise: of the items so far, and of items to come
     sums: Ints = field(repr=False)  # exact: the sums up to each of the last W ticks
-    noises: Ints = field(repr=False)  # secret noise: of these sums, in units of 1/prod(radices)
+    noises: Ints = field(repr=False)  # secret noise: of these sums, whole parts modulo 2^64
+    rests: Ints = field(repr=False)  # secret noise: their rests, in units of 1/prod(radices)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,14 +100,14 @@ class WindowBridge(Settings, LinearMechanism[State]):
         return Bridge(self.radices or (), self.distribution, self.distribution, is_wiped=False)
 
     def initial(self, width: int, noise: Noise) -> State:
-        sums, noises = np.zeros((2, self.window, width), np.int64)
-        return State(0, self.bridge.initial(width), sums, noises)
+        return State(0, self.bridge.initial(width), *np.zeros((3, self.window, width), np.int64))
 
     def zero_state(self, width: int, tick: int, noise: Noise) -> State:
         """Return the state of a stream that begins with the window. All earlier noise cancels."""
         state, begin = self.initial(width, noise), max(0, tick - self.window)
         state.noise = self.bridge.zero_state(width, begin % self.bridge.span, noise)
-        state.noises[begin % self.window] = self._scale(state.noise.whole, state.noise.rest)
+        row, span = begin % self.window, self.bridge.span
+        state.noises[row], state.rests[row] = carry_rests(state.noise.whole, state.noise.rest, span)
         state.tick = begin
         return self.feed_zeros(state, width, tick - begin, noise)
 
@@ -116,33 +118,32 @@ class WindowBridge(Settings, LinearMechanism[State]):
 
     def redraw_future_noise(self, state: State, noise: Noise) -> None:
         fresh = self.zero_state(len(state.noise.whole), state.tick, noise)
-        state.noise, state.noises = fresh.noise, fresh.noises
+        state.noise, state.noises, state.rests = fresh.noise, fresh.noises, fresh.rests
 
-    def _scale(self, whole: Ints, rest: Ints) -> Ints:
-        """Return noise as one number modulo 2^64, in units of 1/prod(radices)."""
-        return whole * np.int64(self.bridge.span) + rest
+    def _divide(self, counts: Ints, rests: Ints) -> Release:
+        """Return differences of noisy counts as releases. Both parts are differences, so rests may be negative."""
+        return to_release(*carry_rests(counts, rests, self.bridge.span), self.bridge.span)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
         """Advance part by part, as `Bridge.step_parts` does."""
         release, noises = np.empty(len(values)), state.noise
         last, row = state.tick % self.window, (state.tick + 1) % self.window
         for part in self.bridge.step_parts(noises, state.tick, noise):
-            new = self._scale(noises.whole[part], noises.rest[part])
+            whole, rest = carry_rests(noises.whole[part], noises.rest[part], self.bridge.span)
             total = state.sums[last, part] + values[part]
-            moves = np.subtract(new, state.noises[row, part]) / self.bridge.span
-            moves += total - state.sums[row, part]
-            release[part], state.sums[row, part], state.noises[row, part] = moves, total, new
+            counts = (total + whole) - (state.sums[row, part] + state.noises[row, part])
+            release[part] = self._divide(counts, rest - state.rests[row, part])
+            state.sums[row, part], state.noises[row, part], state.rests[row, part] = total, whole, rest
         state.tick += 1
         return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Release:
         ticks, last = len(block), state.tick % self.window
-        noises = self._scale(*self.bridge.feed(state.noise, state.tick, ticks, noise))
+        noises, rests = self.bridge.feed(state.noise, state.tick, ticks, noise)
         sums = state.sums[last] + np.cumsum(block, axis=0)
         state.tick += ticks
-        moves: Release = self._replace(state.noises, noises, state.tick) / self.bridge.span
-        moves += self._replace(state.sums, sums, state.tick)
-        return moves
+        counts = self._replace(state.sums, sums, state.tick) + self._replace(state.noises, noises, state.tick)
+        return self._divide(counts, self._replace(state.rests, rests, state.tick))
 
     def _replace(self, stored: Ints, new: Ints, tick: int) -> Ints:
         """Return new numbers less those W ticks before; store the newest of them."""
@@ -159,11 +160,10 @@ class WindowBridge(Settings, LinearMechanism[State]):
         if window >= self.window:
             raise ValueError(f"window must be less than the claim's {self.window}, got {window}")
         now, before = state.tick % self.window, (state.tick - window) % self.window
-        sums, noises = state.sums[now], state.noises[now]
+        counts, rests = state.sums[now] + state.noises[now], state.rests[now]
         if state.tick >= window:
-            sums, noises = sums - state.sums[before], noises - state.noises[before]
-        found: Release = sums + noises / self.bridge.span
-        return found
+            counts, rests = counts - (state.sums[before] + state.noises[before]), rests - state.rests[before]
+        return self._divide(counts, rests)
 
     def noise_at(self, tick: int) -> NoiseSum:
         return self.window_noise(self.window, tick)
@@ -174,10 +174,6 @@ class WindowBridge(Settings, LinearMechanism[State]):
             return NoiseSum(self.bridge.list_terms(tick))
         inner, tops = self.bridge.weigh_window(np.array([tick - window]), np.array([tick]))
         return NoiseSum(tuple(Term(int(n[0]), float(w[0]), self.distribution) for n, w in (*inner, *tops)))
-
-    def overflow_limit(self) -> int:
-        """Return the sum of |x| that 64 bits no longer hold: noise has some of the bits."""
-        return 2**63 // self.bridge.span
 
     def mean_variance(self, ticks: int) -> float:
         """Return the mean variance, of a spread of ticks if top blocks are longer than `MAX_EXACT_TICKS`."""

@@ -1,0 +1,88 @@
+"""An event that its draws hide changes no bit of a release, in steps and in feeds.
+
+Laws on matrices compare with a tolerance, so a float that rounds an exact sum passes them. Here each pure counter runs
+twice on commanded draws: with an event and the draws that hide it, and without both.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streamgauge.audit.broken.bridges import FloatWindows
+from streamgauge.continual import WindowBridge
+from streamgauge.noise import DiscreteLaplace, Ints
+from streamgauge.privacy import Pure
+from tests.support.catalogue import CASES, Case
+
+TICKS, PAIRS = 64, 20
+
+
+class ListedNoise:
+    """Noise that hands out listed draws in order."""
+
+    def __init__(self, draws: Ints) -> None:
+        self.draws, self.used = draws, 0
+
+    def laplace(self, scale: Any, size: int) -> Ints:
+        self.used += size
+        return self.draws[self.used - size : self.used].copy()
+
+
+def list_pure_cases() -> Iterator[Case]:
+    """Yield cases whose measurements are sums of items with whole weights, under Laplace noise."""
+    for case in CASES:
+        claim = case.claim(TICKS)
+        if claim.pan_private or not all(
+            isinstance(law, DiscreteLaplace) for law in claim.strategy(TICKS).distributions
+        ):
+            continue
+        if build_rows(claim) is not None:
+            yield case
+
+
+def build_rows(claim: Any) -> Ints | None:
+    """Return the measured sums in draws' order, or None if their weights are not whole."""
+    strategy = claim.strategy(TICKS)
+    rows = strategy.measure * np.array(strategy.grids)[:, None]
+    return np.round(rows).astype(np.int64)[list(strategy.draws)] if np.allclose(rows, np.round(rows)) else None
+
+
+def release(claim: Any, draws: Ints, values: Ints) -> list[float]:
+    """Return all releases of a run that takes steps first, then feeds."""
+    noise, half = ListedNoise(draws), TICKS // 2
+    state = claim.initial(1, noise)
+    found = [float(claim.step(state, values[tick : tick + 1], noise)[0]) for tick in range(half)]
+    return found + [float(each) for each in claim.feed(state, values[half:, None], noise)[:, 0]]
+
+
+def count_changes(claim: Any) -> int:
+    """Return how many releases change if an event comes with the draws that hide it."""
+    rows, changed = build_rows(claim), 0
+    assert rows is not None
+    for seed in range(PAIRS):
+        rng = np.random.default_rng(seed)
+        draws, values = rng.integers(-30, 30, len(rows)), rng.integers(0, 3, TICKS)
+        event = np.zeros(TICKS, np.int64)
+        event[rng.integers(0, TICKS)] = 1
+        without, hidden = release(claim, draws, values), release(claim, draws - rows @ event, values + event)
+        changed += sum(a != b for a, b in zip(without, hidden, strict=True))
+    return changed
+
+
+PURE_CASES = list(list_pure_cases())
+
+
+@pytest.mark.parametrize("case", PURE_CASES, ids=str)
+def test_hidden_event_changes_no_bit_of_a_release(case: Case) -> None:
+    assert count_changes(case.claim(TICKS)) == 0
+
+
+def test_law_covers_windows_whose_noise_is_no_binary_fraction() -> None:
+    claims = [case.claim(TICKS) for case in PURE_CASES]
+    assert {6, 9} <= {claim.bridge.span for claim in claims if isinstance(claim, WindowBridge)}
+
+
+def test_twin_that_adds_exact_sums_to_floats_is_caught() -> None:
+    assert count_changes(FloatWindows(Pure(1), horizon=TICKS, window=30, radices=(13,))) > 0
