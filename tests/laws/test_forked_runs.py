@@ -11,7 +11,7 @@ import pytest
 from scipy.optimize import linprog
 
 from streamgauge import Pure
-from streamgauge.continual import BridgeTree, Hybrid, LinearMechanism, SubtractiveTree
+from streamgauge.continual import BridgeTree, Hybrid, LinearMechanism, SubtractiveTree, WindowBridge
 from streamgauge.noise import Noise
 from streamgauge.testing.noise import CountedNoise, ImpulseNoise, InsecureNoise, SilentNoise
 from tests.support.catalogue import Case, every_case, every_kept_case
@@ -21,6 +21,31 @@ SAVE_TICKS = (0, 1, 4, 6, 13, 18, 27)
 UNIT = 2**20  # large, so that grids do not show
 TOLERANCE = 1e-6
 Mechanism = LinearMechanism[Any]
+WINDOW = WindowBridge(Pure(1), window=6, radices=(5,))
+
+
+class StaleWindow(WindowBridge):
+    """A twin that redraws the noise of its bridge, and keeps that of the stored sums."""
+
+    def redraw_future_noise(self, state: Any, noise: Noise) -> None:
+        noises, rests = state.noises.copy(), state.rests.copy()
+        super().redraw_future_noise(state, noise)
+        state.noises[:], state.rests[:] = noises, rests
+
+
+def redraw_errors(claim: WindowBridge, groups: int = 20_000) -> np.ndarray:
+    """Return the variance after a redraw over the stated one, tick by tick."""
+    run = claim.start(groups, InsecureNoise(7))
+    run.feed(np.zeros((13, groups), np.int64))
+    run.redraw_future_noise()
+    released = np.asarray(run.feed(np.zeros((8, groups), np.int64)))
+    return np.array([row.var() / claim.stddev(14 + tick) ** 2 for tick, row in enumerate(released)])
+
+
+def test_windows_have_their_stated_error_after_a_redraw() -> None:
+    assert np.abs(redraw_errors(WINDOW) - 1).max() < 0.15  # over 8 standard errors of a variance
+    stale = StaleWindow(Pure(1), window=6, radices=(5,))
+    assert np.abs(redraw_errors(stale) - 1).max() > 0.3
 
 
 def build_save(claim: Mechanism, tick: int, values: np.ndarray, noise: Noise) -> bytes:

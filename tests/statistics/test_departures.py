@@ -90,6 +90,16 @@ def test_an_event_charged_as_a_user_loses_too_much() -> None:
     assert lost(twin, vectors(twin, tuple(leave)) - vectors(twin, tuple(stay))) > 0.6
 
 
+def test_events_beyond_the_declared_number_of_a_tick_change_nothing() -> None:
+    """Later events of a tick are in no vector and in no memory: ten users come, one counts."""
+    claim = claimed(2, Tick(1), universe=16)
+    memory = claim.initial_memory(GROUPS)
+    rows, groups = [np.arange(10), np.ones(10, np.int64)], np.zeros(10, np.int64)
+    marks = claim.build_increments(rows, groups, GROUPS, memory)
+    assert marks.amounts.sum() == 1
+    assert (memory.sums.sum(), memory.changes.sum()) == (1, 1)
+
+
 class FreeUsers(Distinct):
     """The broken twin: changes are bounded in every group by itself."""
 

@@ -111,7 +111,7 @@ class Hybrid(Settings, LinearMechanism[State]):
 
     @property
     def has_falling_overlaps(self) -> bool:
-        return True
+        return self.counter(0, 2).has_falling_overlaps
 
     def __post_init__(self) -> None:
         check_settings(self, bounded=False)

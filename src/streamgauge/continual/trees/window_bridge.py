@@ -106,9 +106,7 @@ class WindowBridge(Settings, LinearMechanism[State]):
         """Return the state of a stream that begins with the window. All earlier noise cancels."""
         state, begin = self.initial(width, noise), max(0, tick - self.window)
         state.noise = self.bridge.zero_state(width, begin % self.bridge.span, noise)
-        row, span = begin % self.window, self.bridge.span
-        state.noises[row], state.rests[row] = carry_rests(state.noise.whole, state.noise.rest, span)
-        state.tick = begin
+        state.tick = begin  # its noise is in no later release: the window's ticks overwrite all rows
         return self.feed_zeros(state, width, tick - begin, noise)
 
     @property
