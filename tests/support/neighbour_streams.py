@@ -56,6 +56,7 @@ RELEASES = {
     "chosen": (CHOSEN, "sliding 3h"),
     "rolled": (ROLLED, "decayed half-life 2h"),
     "joined": (JOINED, "each"),
+    "several": ("SELECT region, COUNT(*), SUM(amount) FROM v GROUP BY region", ["sliding 2h", "sliding 3h"]),
 }
 VALUED = {name: (sql, "running" if name == "so_far" else "each") for name, (sql, _) in RELEASES.items()}
 COUNTED = "SELECT region, COUNT(*), SUM(amount), COUNT(DISTINCT patient) FROM v GROUP BY region"
