@@ -49,7 +49,7 @@ ROLLED = (
 JOINED = (
     "SELECT floor, COUNT(*), AVG(price * age) FROM v JOIN sites ON v.sensor = sites.sensor WHERE age > 3 GROUP BY floor"
 )
-RELEASES = {
+RELEASES: dict[str, tuple[str, Any]] = {
     "moments": (MOMENTS, "running"),
     "axes": (AXES, "each"),
     "so_far": (SO_FAR, "running"),
