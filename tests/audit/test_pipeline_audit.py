@@ -29,11 +29,13 @@ from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.verdict import Verdict
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
+from streamgauge.continual import WindowBridge
 from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.interfaces import ignore
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
+from streamgauge.privacy import Pure
 from streamgauge.sinks.formats import JsonLines
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
@@ -44,6 +46,7 @@ COUNTS = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "epsi
 TWO = {"name": "two", "sql": "SELECT COUNT(*), COUNT(x) FROM v", "epsilon": 1}
 SPLIT = ("1/4", "1/4", "1/2")
 SLOW = ((True, 9), (False, 1), (False, 4), (False, 99))  # (fast, number of releases)
+WINDOWS = {"name": "windows", "sql": COUNTS["sql"], "epsilon": 1, "window": ["sliding 10s", "sliding 20s"]}
 USER = {"user": "u", "max_events_per_tick": 2, "max_ticks": 2}
 
 
@@ -207,6 +210,37 @@ def test_reused_noise_is_condemned(tmp_path: Path) -> None:
     verdict = audit_one_pair(file_of(tmp_path, COUNTS), "an event of g a, alone", RepeatedHalves(InsecureNoise(31)))
     assert verdict.measurement.amount > 1, verdict
     assert verdict.is_condemned
+
+
+def halve_noise_of_shorter_window(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+    """Return estimates in which the window of one tick has half of its noise."""
+    honest = estimates["sliding 1"]
+    exact = run.build_vectors(tally, tally.ticks - first, count)[:, 0]
+    others = {name: getattr(honest, name) for name in ("stddev", "low", "high", "reliable")}
+    return {**estimates, "sliding 1": SimpleNamespace(value=(honest.value + exact) / 2, **others)}
+
+
+def test_windows_of_one_run_are_acquitted_and_read_together(tmp_path: Path) -> None:
+    verdict = audit_one_pair(file_of(tmp_path, WINDOWS), "an event of g a, alone", InsecureNoise(31))
+    assert verdict.exact == pytest.approx(1)
+    assert 0.5 < verdict.measurement.amount <= 1, verdict
+
+
+def test_a_window_with_less_noise_is_condemned(tmp_path: Path, leaky_run: Any) -> None:
+    leaky_run(halve_noise_of_shorter_window)
+    verdict = audit_one_pair(file_of(tmp_path, WINDOWS), "an event of g a, alone", InsecureNoise(31))
+    assert verdict.measurement.amount > 1, verdict
+    assert verdict.is_condemned
+
+
+def test_all_windows_are_read_as_their_mechanism_decodes_them(tmp_path: Path) -> None:
+    mechanism = {"name": "WindowBridge", "radices": [2, 2]}
+    file = file_of(tmp_path, {**WINDOWS, "window": ["sliding 40s", "sliding 70s"], "mechanism": mechanism})
+    with create_private_folder() as folder:
+        (reading,) = build_readings(PipelineTrial.from_file(file, 10, folder).build_view().parts[0]) or ()
+    alone = [WindowBridge(Pure(1), window=window, radices=(2, 2)).strategy(10).decode for window in (4, 7)]
+    both = np.concatenate(alone)
+    assert reading.view.by_noise.tolist() == both[:, both.any(axis=0)].tolist()
 
 
 def test_rows_only_for_groups_with_data_are_condemned(tmp_path: Path, leaky_run: Any, rewriting_sink: Any) -> None:

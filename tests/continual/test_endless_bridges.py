@@ -76,6 +76,26 @@ def test_all_shorter_windows_are_read_from_one_run() -> None:
         EndlessBridge(PURE).start(1, SilentNoise()).window_sum(3)
 
 
+@pytest.mark.parametrize("size", [1, 3, 25])
+def test_blocks_of_several_windows_are_those_of_steps(size: int) -> None:
+    claim, values = WindowBridge(PURE, window=9, radices=(2, 2)), np.arange(50).reshape(25, 2) ** 2
+    fed, stepped = claim.start(2, InsecureNoise(7)), claim.start(2, InsecureNoise(7))
+    found = np.concatenate([fed.feed_windows(values[i : i + size], (1, 4, 9)) for i in range(0, 25, size)])
+    for row, value in zip(found, values, strict=True):
+        longest = stepped.step(value)
+        assert row.tolist() == [stepped.window_sum(1).tolist(), stepped.window_sum(4).tolist(), longest.tolist()]
+    assert fed.feed(values).tolist() == stepped.feed(values).tolist()
+
+
+def test_a_run_refuses_windows_that_it_lacks() -> None:
+    run = WindowBridge(PURE, window=9).start(1, SilentNoise())
+    with pytest.raises(ValueError, match=r"^windows must be at most the claim's 9, got 10$"):
+        run.feed_windows([[1]], (4, 10))
+    with pytest.raises(TypeError, match=r"^window must be that of EndlessBridge, got another$"):
+        EndlessBridge(PURE).start(1, SilentNoise()).feed_windows([[1]], (4,))
+    assert run.feed_windows([[1]], (4, 9)).tolist() == [[[1.0], [1.0]]]
+
+
 @pytest.mark.parametrize("tick", [3, 9, 10, 23])
 def test_shorter_windows_have_the_stated_noise(tick: int) -> None:
     claim = WindowBridge(PURE, window=9, radices=(2, 2))

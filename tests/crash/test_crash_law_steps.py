@@ -17,6 +17,7 @@ from tests.support.crash_readers import Watched, unbroken
         ("batch users", "kill", True),
         ("followed users", "fault", True),
         ("followed weighed", "fault", False),
+        ("windows", "kill", False),
     ],
 )
 def test_a_run_that_dies_at_every_step_is_one_run(kind, how, noisy):

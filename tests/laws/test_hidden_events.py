@@ -79,6 +79,22 @@ def test_hidden_event_changes_no_bit_of_a_release(case: Case) -> None:
     assert count_changes(case.claim(TICKS)) == 0
 
 
+def test_hidden_event_changes_no_bit_of_any_window() -> None:
+    claim = WindowBridge(Pure(1), horizon=TICKS, window=30, radices=(13,))
+    rows = build_rows(claim)
+    assert rows is not None
+    for seed in range(PAIRS):
+        rng = np.random.default_rng(seed)
+        draws, values, event = rng.integers(-30, 30, len(rows)), rng.integers(0, 3, TICKS), np.zeros(TICKS, np.int64)
+        event[rng.integers(0, TICKS)] = 1
+        found = []
+        for each, fed in ((draws, values), (draws - rows @ event, values + event)):
+            state, noise = claim.initial(1, ListedNoise(each)), ListedNoise(each)
+            parts = [claim.feed_windows(state, part[:, None], noise, (30, 7, 1)) for part in np.split(fed, [20, 27])]
+            found.append(np.concatenate([*parts, claim.window_sum(state, 11)[None, :, None].repeat(3, 1)]))
+        assert np.array_equal(*found)
+
+
 def test_law_covers_windows_whose_noise_is_no_binary_fraction() -> None:
     claims = [case.claim(TICKS) for case in PURE_CASES]
     assert {6, 9} <= {claim.bridge.span for claim in claims if isinstance(claim, WindowBridge)}

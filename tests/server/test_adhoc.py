@@ -113,9 +113,21 @@ def test_request_accepts_mechanism_expected_events_and_alerts(house: House) -> N
     assert (stored.release.expected_events, len(stored.release.alerts)) == (1 / 200, 1)
 
 
+def test_request_accepts_an_array_of_windows(house: House) -> None:
+    requested = {**ASKED, "window": ["sliding 24h", "sliding 12h"]}
+    details = house.client("analyst").post("/api/plan", json=requested).json()["release"]
+    assert details["parts"][0]["measures"] == ["count_12h", "count_1d"]
+    assert details["loss"] == {"epsilon": "1/10"}
+    assert [window.startswith("sliding ") for window in details["window"]] == [True, True]
+    assert house.client("analyst").post("/api/releases", json=requested).status_code == 201
+    ((stored, _),) = house.runner.requested_releases
+    assert len(stored.release.shorter_windows) == 1
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"window": ["each", "sliding 24h"]}, "window must be an array of 2 to 8 different"),
         ({"expected_events": "a few"}, "expected_events must be a number above 0"),
         ({"mechanism": "Pegasos"}, "did you mean Pegasus?"),
         ({"alerts": {"kind": "jump"}}, "alerts.size must be a number"),

@@ -54,6 +54,7 @@ def test_pipeline_file_of_demo_can_be_served(tmp_path):
         ("sliding 4", 6),
         ("sliding 40", 3),
         ("decayed 5", None),
+        (["sliding 2", "sliding 4"], None),
         ("decayed polynomial 1.5", None),
     ],
 )

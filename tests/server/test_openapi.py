@@ -23,7 +23,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from streamgauge.config.release import RELEASE_KEYS
-from streamgauge.config.windows import EXAMPLES
+from streamgauge.config.windows import EXAMPLES, MAX_WINDOWS, MIN_WINDOWS
 from streamgauge.runtime.adhoc.planning import MAX_TEXT_CHARS
 from streamgauge.runtime.intrusion.export import FOLDER_NAME_PATTERN
 from streamgauge.server import routes
@@ -163,7 +163,9 @@ def test_the_document_has_the_limits_of_the_code() -> None:
 
     request, release = load_openapi()["components"]["schemas"]["ReleaseRequest"], ("/api/releases/{name}", "get")
     assert {name: request["properties"][name]["maxLength"] for name in MAX_TEXT_CHARS} == MAX_TEXT_CHARS
-    assert request["properties"]["window"]["examples"] == list(EXAMPLES)
+    window = request["properties"]["window"]
+    assert window["examples"] == list(EXAMPLES)
+    assert (window["anyOf"][1]["minItems"], window["anyOf"][1]["maxItems"]) == (MIN_WINDOWS, MAX_WINDOWS)
     assert find_schema(("/api/ledger", "get"), "limit")["maximum"] == MAX_PAGE_CHARGES
     assert find_schema(("/api/ledger/entries", "get"), "limit")["maximum"] == MAX_PAGE_ENTRIES
     assert find_schema(release, "limit")["maximum"] == MAX_PAGE_ROWS

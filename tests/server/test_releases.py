@@ -30,6 +30,11 @@ RELEASES: list[dict[str, Any]] = [
         "mechanism": "Pegasus",
         "alerts": {"kind": "drop", "size": 2, "window": "30s"},
     },
+    {
+        "name": "several",
+        "sql": "SELECT g, COUNT(*), SUM(x) FROM v GROUP BY g",
+        "window": ["sliding 30s", "sliding 20s"],
+    },
 ]
 
 
@@ -282,7 +287,9 @@ def test_release_list_has_declarations_and_published_tick(runner: Runner) -> Non
             **{"unit": "one event", "mode": "streaming", "allowed_lateness": 5.0},
         }.items()
     )
-    counts, up, smooth = details["releases"]
+    counts, up, smooth, several = details["releases"]
+    assert several["measures"] == ["count_20s", "count_30s", "sum_x_20s", "sum_x_30s"]
+    assert (several["kinds"], several["window"]) == (["count"] * 2 + ["sum"] * 2, "sliding 20s, sliding 30s")
     assert (smooth["measures"], smooth["kinds"]) == (["count", "count_drop"], ["count", "alert"])
     assert smooth["mechanisms"] == ["Pegasus"]
     assert counts["title"] == "How many"

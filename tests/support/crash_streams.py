@@ -35,6 +35,7 @@ BINARY_INSIDE = {"name": "Hybrid", "inner": "Binary"}
 RUNNING = {"name": "running", "sql": "SELECT COUNT(*), AVG(x) FROM v", "mechanism": BINARY_INSIDE}
 DISTINCT = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT k) FROM v", "mechanism": "Hybrid"}
 SLIDING = {"name": "sliding", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g", "window": "sliding 60s"}
+SEVERAL = {**SLIDING, "name": "windows", "window": ["sliding 20s", "sliding 60s"]}
 SEEN = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT u) FROM v", "window": "each"}
 SHORT = {"name": "short", "sql": "SELECT COUNT(*) FROM v", "window": "decayed polynomial 1.5", "horizon": "70s"}
 SMOOTH = {
@@ -53,13 +54,13 @@ NET = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
-PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2} | {
+PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2, "windows": 2} | {
     "counts": 2,
     "latest": 2,
     "density": 1,
     **{str(each["name"]): 1 for each in DENSITIES},
 }
-MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3} | {
+MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3, "windows": 2} | {
     "counts": 1,
     "latest": 1,
     "density": 1,
@@ -168,6 +169,7 @@ KINDS = {
     "followed users": Kind(30, mode="streaming", unit=USERS, releases=OF_USERS, sinks=SINKS[:2]),
     "weighed": Kind(30, releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
     "followed weighed": Kind(30, mode="streaming", releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
+    "windows": Kind(30, releases=(SEVERAL,), sinks=SINKS[:1]),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "sent": Kind(12, source="http", mode="streaming", sinks=SINKS[:1]),
     "sent users": Kind(12, source="http", mode="streaming", unit=USERS, releases=BRIEF, sinks=SINKS[:1]),

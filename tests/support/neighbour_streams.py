@@ -49,13 +49,14 @@ ROLLED = (
 JOINED = (
     "SELECT floor, COUNT(*), AVG(price * age) FROM v JOIN sites ON v.sensor = sites.sensor WHERE age > 3 GROUP BY floor"
 )
-RELEASES = {
+RELEASES: dict[str, tuple[str, Any]] = {
     "moments": (MOMENTS, "running"),
     "axes": (AXES, "each"),
     "so_far": (SO_FAR, "running"),
     "chosen": (CHOSEN, "sliding 3h"),
     "rolled": (ROLLED, "decayed half-life 2h"),
     "joined": (JOINED, "each"),
+    "several": ("SELECT region, COUNT(*), SUM(amount) FROM v GROUP BY region", ["sliding 2h", "sliding 3h"]),
 }
 VALUED = {name: (sql, "running" if name == "so_far" else "each") for name, (sql, _) in RELEASES.items()}
 COUNTED = "SELECT region, COUNT(*), SUM(amount), COUNT(DISTINCT patient) FROM v GROUP BY region"

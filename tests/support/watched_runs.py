@@ -164,6 +164,7 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
     parts: list[tuple[EventPartRun, list[Any]]] = []
     taken: dict[int, list[Any]] = {}  # by counter, or by run where keys are discovered
     step, feed, take_keys, init = Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__
+    feed_windows = Run.feed_windows
 
     def stepped(self: Any, values: Any) -> Any:
         taken.get(id(self), []).append(np.array(values, np.int64).reshape(1, -1))
@@ -172,6 +173,10 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
     def fed(self: Any, block: Any) -> Any:
         taken.get(id(self), []).append(np.array(block, np.int64))
         return feed(self, block)
+
+    def fed_windows(self: Any, block: Any, windows: Any) -> Any:
+        taken.get(id(self), []).append(np.array(block, np.int64))
+        return feed_windows(self, block, windows)
 
     def discovered(self: Any, keys: Any, counts: Any) -> Any:
         taken[id(self)].append(counted(keys, counts))
@@ -187,10 +192,12 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
     keyed: Any = EventRun
     part_run: Any = EventPartRun
     counter.step, counter.feed, keyed.step_keys, part_run.__init__ = stepped, fed, discovered, begun
+    counter.feed_windows = fed_windows
     try:
         yield parts
     finally:
         counter.step, counter.feed, keyed.step_keys, part_run.__init__ = step, feed, take_keys, init
+        counter.feed_windows = feed_windows
 
 
 def counted(keys: Any, counts: Any) -> Counter[str]:

@@ -26,7 +26,7 @@ SOURCE_FIELDS = (
     "max_users",
 )
 UNPINNED_FIELDS = ("name", "expected_distinct")  # of a column
-RELEASE_FIELDS = ("sql", "window", "horizon", "mechanism", "max_groups")
+RELEASE_FIELDS = ("sql", "horizon", "mechanism", "max_groups")
 
 
 def to_canonical_json(value: Any) -> str:
@@ -94,7 +94,7 @@ def _build_lookup_block(lookup: Lookup) -> dict[str, Any]:
 
 def build_release_block(release: Release) -> dict[str, Any]:
     """Return the query and its cost. A share of the budget becomes the loss itself."""
-    requested = {name: getattr(release, name) for name in RELEASE_FIELDS}
+    requested = {name: getattr(release, name) for name in RELEASE_FIELDS} | {"window": release.windows}
     if release.alerts:
         requested["alerts"] = [alert.to_json() for alert in release.alerts]
     settings = dict(release.settings)

@@ -46,7 +46,7 @@ from streamgauge.config.rules import (
 )
 from streamgauge.config.settings import Release, Stream
 from streamgauge.config.toml_table import Rule, TomlTable
-from streamgauge.config.windows import build_ticks_rule, build_window_rule
+from streamgauge.config.windows import build_ticks_rule, build_window_list_rule, build_window_rule, split_windows
 from streamgauge.postprocess import EventMonitor
 from streamgauge.privacy import Approx, BudgetExceededError, Event, Ledger, Loss, Pure, Tick, Zcdp
 
@@ -199,12 +199,14 @@ def _open_table(where: str, value: Any) -> TomlTable:
 
 def _build_release(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None) -> Release:
     mechanism, settings = parse_mechanism(table, stream.plugins)
+    window, shorter_windows = _parse_windows(table, stream.tick)
     ends = stream.ticks if stream.mode == "batch" or stream.pan_private else None
     return Release(
         name=table.get_required("name", NAME),
         sql=table.get_required("sql", SQL),
         loss=_parse_loss(table, stream, shared),
-        window=table.get_optional("window", build_window_rule(stream.tick), "running"),
+        window=window,
+        shorter_windows=shorter_windows,
         horizon=table.get_optional("horizon", build_ticks_rule(stream.tick, stream.ticks)) or ends,
         mechanism=mechanism,
         settings=settings,
@@ -216,6 +218,13 @@ def _build_release(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None)
         title=table.get_optional("title", LINE, ""),
         description=table.get_optional("description", TEXT, ""),
     )
+
+
+def _parse_windows(table: TomlTable, tick: int) -> tuple[str, tuple[int, ...]]:
+    """Return the window, or the longest of an array, and the ticks of the others."""
+    if isinstance(table.entries.get("window"), list | tuple):
+        return split_windows(table.get_required("window", build_window_list_rule(tick)))
+    return table.get_optional("window", build_window_rule(tick), "running"), ()
 
 
 def _parse_loss(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None) -> Loss:

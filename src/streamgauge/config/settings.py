@@ -126,7 +126,8 @@ class Release:
     name: str
     sql: str
     loss: Loss
-    window: str = "running"  # "running", "each", "sliding TICKS" or "decayed TICKS"
+    window: str = "running"  # "running", "each", "sliding TICKS" or "decayed TICKS"; the longest of several
+    shorter_windows: tuple[int, ...] = ()  # ticks of the other sliding windows, the shortest first
     horizon: int | None = None  # ticks
     mechanism: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism
@@ -139,6 +140,12 @@ class Release:
     requested_by: str | None = None  # the analyst, if the release is not in the file
     alerts: tuple["Alert", ...] = ()  # measures derived from the others
     column: str | None = None  # column of reports, once the query was found to read one: the loss is the column's
+
+    @property
+    def windows(self) -> str | list[str]:
+        """Window as the file has it: one, or an array of several, the longest last."""
+        shorter = [f"sliding {ticks}" for ticks in self.shorter_windows]
+        return [*shorter, self.window] if shorter else self.window
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,11 @@
 "sliding 24h"               the last 24 hours:            "sliding 288" with ticks of 5 minutes
 "decayed half-life 1h"      halved with every hour:       "decayed 12"
 "decayed polynomial 1.5"    (age in ticks + 1)^-1.5:      "decayed polynomial 1.5"
+["sliding 1h", ...]         the last hour, and others:    ["sliding 12", ...], the longest last
 """
 
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +20,7 @@ from streamgauge.continual.choice import POLYNOMIAL_KIND
 _DURATION_WINDOW = re.compile(r"(sliding|decayed half-life) ([0-9a-z]+)")
 _POLYNOMIAL_WINDOW = re.compile(POLYNOMIAL_KIND + r" ([0-9]{1,2}(?:\.[0-9]{1,3})?)")
 MIN_EXPONENT, MAX_EXPONENT = Decimal("0.01"), Decimal(10)
+MIN_WINDOWS, MAX_WINDOWS = 2, 8  # of one release
 KINDS = {"sliding": "sliding", "decayed": "decayed half-life"}
 EXAMPLES = ("running", "each", "sliding 24h", "decayed half-life 1h", "decayed polynomial 1.5")
 FORMS = '"running", "each", "sliding 24h" or "decayed half-life 1h"'
@@ -40,6 +43,37 @@ def build_window_rule(tick: int) -> Rule[str]:
     return Rule(f"{FORMS}, of a whole number of ticks of {format_duration(tick)}, or {powers}", parse, EXAMPLES)
 
 
+def build_window_list_rule(tick: int) -> Rule[list[str]]:
+    """Return the rule for several windows of one release, whose ticks have this length."""
+    window_rule = build_window_rule(tick)
+
+    def parse(value: Any) -> list[str] | None:
+        if not MIN_WINDOWS <= len(value) <= MAX_WINDOWS:
+            return None
+        windows = {window_rule.parse(each) for each in value}
+        sliding = [window for window in windows if window is not None and window.startswith("sliding ")]
+        return sorted(sliding, key=count_window_ticks) if len(sliding) == len(value) else None
+
+    words = f'an array of {MIN_WINDOWS} to {MAX_WINDOWS} different "sliding ..." windows'
+    return Rule(f"{words}, of a whole number of ticks of {format_duration(tick)}", parse)
+
+
+def count_window_ticks(window: str) -> int:
+    """Return the ticks of a sliding window."""
+    return int(window.partition(" ")[2])
+
+
+def split_windows(windows: str | Sequence[str]) -> tuple[str, tuple[int, ...]]:
+    """Return the window, the longest of several, and the ticks of all shorter ones.
+
+    >>> split_windows(["sliding 12", "sliding 288"]), split_windows("each")
+    (('sliding 288', (12,)), ('each', ()))
+    """
+    if isinstance(windows, str):
+        return windows, ()
+    return windows[-1], tuple(map(count_window_ticks, windows[:-1]))
+
+
 def _parse_power(text: str) -> str | None:
     """Return a polynomial decay with the shortest exponent spelling, or None."""
     match = _POLYNOMIAL_WINDOW.fullmatch(text)
@@ -48,14 +82,18 @@ def _parse_power(text: str) -> str | None:
     return f"{POLYNOMIAL_KIND} {Decimal(match[1]).normalize():f}"
 
 
-def format_window(window: str, tick: int) -> str:
-    """Return a window in the spelling of the pipeline file.
+def format_window(window: str | Sequence[str], tick: int) -> str:
+    """Return a window, or several, in the spelling of the pipeline file.
 
     >>> format_window("sliding 28", 6 * 3600 * 10**6), format_window("each", 1), format_window("decayed 90", 10**6)
     ('sliding 1w', 'each', 'decayed half-life 1m30s')
     >>> format_window("decayed polynomial 1.5", 10**6)
     'decayed polynomial 1.5'
+    >>> format_window(["sliding 60", "sliding 90"], 10**6)
+    'sliding 1m, sliding 1m30s'
     """
+    if not isinstance(window, str):
+        return ", ".join(format_window(each, tick) for each in window)
     if window.startswith(POLYNOMIAL_KIND):
         return window
     kind, _, ticks = window.partition(" ")

@@ -154,7 +154,19 @@ class Mechanism(ABC, Generic[S, R]):
 
     def window_sum(self, state: S, window: int) -> R:
         """Return the sums of the last `window` ticks, fewer than those of the newest release."""
-        raise TypeError(f"window must be that of {type(self).__name__}, got another")
+        raise TypeError(self._window_refusal)
+
+    def check_windows(self, windows: Sequence[int]) -> None:
+        """Reject windows that a run of the claim does not answer."""
+        raise TypeError(self._window_refusal)
+
+    def feed_windows(self, state: S, block: Ints, noise: Noise, windows: Sequence[int]) -> R:
+        """Process many ticks as `feed` does; return (ticks, windows, groups), with the sums of each window."""
+        raise TypeError(self._window_refusal)
+
+    @property
+    def _window_refusal(self) -> str:
+        return f"window must be that of {type(self).__name__}, got another"
 
     def current_noise(self, state: S) -> NoiseSum:
         """Return the noise in the newest release, if its law is independent of data."""
@@ -276,6 +288,10 @@ class LinearMechanism(Mechanism[S, Release]):
     @abstractmethod
     def noise_at(self, tick: int) -> NoiseSum:
         """Return the noise in the release at `tick`: a sum of independent draws."""
+
+    def window_noise(self, window: int, tick: int) -> NoiseSum:
+        """Return the noise in the sum of the last `window` ticks at `tick`."""
+        raise TypeError(self._window_refusal)
 
     @abstractmethod
     def matrices(self, ticks: int) -> Strategy:

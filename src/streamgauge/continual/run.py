@@ -14,7 +14,7 @@ unchanged. Next to a continuing run, former contents of its registers would be a
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from functools import partial
@@ -214,17 +214,29 @@ class Run(ExclusiveState[S], Generic[S, R]):
 
     def feed(self, block: npt.ArrayLike) -> R:
         """Process many ticks, one row each; return as many rows of releases."""
+        return self._feed(block, self.mechanism.feed)
+
+    def feed_windows(self, block: npt.ArrayLike, windows: Sequence[int]) -> R:
+        """Process the same; return the sums of windows of so many ticks, (ticks, windows, width).
+
+        This is for `WindowBridge`, whose window none may exceed. All windows together lose what one does.
+        """
+        self.mechanism.check_windows(windows)
+        return self._feed(block, partial(self.mechanism.feed_windows, windows=windows), len(windows))
+
+    def _feed(self, block: npt.ArrayLike, act: Callable[[S, Ints, Noise], R], numbers: int = 1) -> R:
+        """Feed pieces of a block to the mechanism, which releases so many numbers for each."""
         rows = parse_integers("block", block)
         if rows.size == 0 and rows.ndim == 1:
             rows = rows.reshape(0, self.width)
         if rows.ndim == 1 and self.width == 1:
-            return self.mechanism.narrow_release(self.feed(rows[:, None]))
+            return self.mechanism.narrow_release(self._feed(rows[:, None], act, numbers))
         if rows.ndim != 2 or rows.shape[1] != self.width:
             raise ValueError(f"block must be of shape (ticks, {self.width}), got {rows.shape}")
-        size = max(1, CHUNK_NUMBERS // self.width)
+        size = max(1, CHUNK_NUMBERS // (self.width * max(1, numbers)))
         pieces = [rows[i : i + size] for i in range(0, max(1, len(rows)), size)]
         with self._exclusive(partial(self._check_ready, len(rows), rows.shape[1])) as state:
-            releases = [self.mechanism.feed(state, piece, self.source) for piece in pieces]
+            releases = [act(state, piece, self.source) for piece in pieces]
         return self.mechanism.join_releases(releases)
 
     def window_sum(self, window: int) -> R:

@@ -6,6 +6,7 @@ parts            runs that answer a SELECT
 special_parts    parts of discovered groups and of private reports
 rollups          ROLLUP as a hierarchy
 alerts           alert columns
+windows          columns of several sliding windows
 few_events       counters for few events
 fitting          checks of a mechanism given by name
 predict          predicted errors

@@ -35,7 +35,7 @@ def compute_expected(release: Release, query: Query, level: int) -> Fraction | N
 
 def choose_counter(count: Count, expected: Fraction | None) -> Count:
     """Return the count with the counter of least predicted error for these events."""
-    if expected is None or count.mechanism is not None:
+    if expected is None or count.mechanism is not None or count.windows:
         return count
     best = compare_counters(count, expected).best
     unlike = isinstance(best, LinearMechanism) or best.loss != count.loss

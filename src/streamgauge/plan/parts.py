@@ -47,6 +47,11 @@ class CounterPart:
         return self.measure.width
 
     @property
+    def windows(self) -> int:
+        """Number of windows, which one run answers."""
+        return len(getattr(self.statistic, "windows", ())) or 1
+
+    @property
     def value_count(self) -> int:
         """Numbers of a tick if known beforehand, else of the released groups."""
         return self.max_groups if self.measure.key is not None else self.width * self.statistic.channels
@@ -56,7 +61,8 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
     """Return the parts of a release whose groups are declared, level by level."""
     check_delta(release, query)
     check_pan_private_release(release, stream)
-    groups = list(group_aggregates(query.aggregates, shares=stream.weight is None))
+    shares = stream.weight is None and not release.shorter_windows
+    groups = list(group_aggregates(query.aggregates, shares=shares))
     check_fit(release, query, stream, groups)
     for aggregate in query.aggregates:
         if not aggregate.function.reads_events:
@@ -72,7 +78,8 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
         width = check_width(release, query, level)
         few = None if stream.pan_private else compute_expected(release, query, level)
         settings = PartSettings(
-            loss, release.horizon, release.window, chosen, stream.unit, width, few, stream.pan_private
+            *(loss, release.horizon, release.window, chosen, stream.unit, width, few, stream.pan_private),
+            shorter_windows=release.shorter_windows,
         )
         found += [_build_part(group, query, level, settings, stream) for group in groups]
     return tuple(found)
@@ -93,11 +100,11 @@ def build_user_parts(release: Release, query: Query, stream: Stream) -> tuple[Co
 
 
 def group_aggregates(aggregates: tuple[Aggregate, ...], *, shares: bool = True) -> Iterator[AggregateGroup]:
-    """Yield the aggregates that share a run, in the order of the SELECT; each alone unless it `shares`."""
+    """Yield the aggregates that share a run, in the order of the SELECT; of one kind each unless it `shares`."""
     found: dict[Hashable, list[tuple[int, Aggregate]]] = {}
     for place, aggregate in enumerate(aggregates):
         key = aggregate.function.find_run(aggregate, aggregates)
-        found.setdefault(key if shares else place, []).append((place, aggregate))
+        found.setdefault(key if shares else (key, aggregate.kind), []).append((place, aggregate))
     return (AggregateGroup(tuple(members)) for members in found.values())
 
 

@@ -32,6 +32,7 @@ from streamgauge.plan.alerts import AlertColumn, build_alert_columns
 from streamgauge.plan.parts import CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
+from streamgauge.plan.windows import check_windows, split_aggregates
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Loss, XAdjacent
 from streamgauge.releases.release import Group, ReleaseSchema
@@ -184,9 +185,15 @@ def build_layout(query: Query, alerts: tuple[AlertColumn, ...]) -> ReleaseLayout
     return layout if query.key is None else {**layout, "discovered": query.key.name}
 
 
+def parse_query(file: PipelineFile, release: Release) -> Query:
+    """Return the query of a release, with a column for each of its windows."""
+    query = sql.parse(release.sql, file.stream, file.lookups)
+    return split_aggregates(query, release, file.stream.tick)
+
+
 def outline_schema(file: PipelineFile, release: Release) -> ReleaseSchema:
     """Return the schema of a release without planning it, with one place a level."""
-    query = sql.parse(release.sql, file.stream, file.lookups)
+    query = parse_query(file, release)
     layout = build_layout(query, build_alert_columns(query, release.alerts))
     return build_schema(release.name, outline_layout(layout))
 
@@ -197,8 +204,9 @@ def plan_release(file: PipelineFile, release: Release, mechanisms: MechanismChoi
     `mechanisms` are those of its charge. Without a charge they are chosen now.
     """
     try:
-        query = sql.parse(release.sql, file.stream, file.lookups)
+        query = parse_query(file, release)
         release = resolve_loss(release, query, file.stream)
+        check_windows(release, query, file.stream)
         parts = _build_parts(release, query, file.stream)
         alerts = build_alert_columns(query, release.alerts)
         chosen = [build_choice(part.statistic) for part in parts] if mechanisms is None else mechanisms

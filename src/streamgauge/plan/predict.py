@@ -55,11 +55,13 @@ def predict_errors(plan: ReleasePlan) -> list[ErrorPrediction]:
     return sorted(found, key=lambda error: (order.index(error.measure), error.tick))
 
 
-def predict_events(plan: ReleasePlan, tick: int) -> float | None:
-    """Return the expected events of a group in the window at a tick."""
+def predict_events(plan: ReleasePlan, tick: int, window: int = 0) -> float | None:
+    """Return the expected events of a group in the window at a tick: the release's, or one of so many ticks."""
     expected = plan.release.expected_events
     if expected is None:
         return None
+    if window:
+        return expected * min(tick, window)
     kind, setting, size = parse_window(plan.release.window)
     if kind == "decayed":
         rate: float = 0.5 ** (1 / int(size))
@@ -79,7 +81,7 @@ def build_request(plan: ReleasePlan, part: CounterPart, output: Output, tick: in
         part.statistic,
         output.column,
         tick,
-        predict_events(plan, tick),
+        predict_events(plan, tick, aggregate.window),
         None if column is None else column.expected_distinct,
     )
 

@@ -276,7 +276,8 @@ class Batches:
     def max_commit_ticks(self) -> int:
         """Largest number of ticks in one commit."""
         options = self.session.options
-        places = sum(part.value_count for run in self.runs for part in run.plan.parts)  # of the vectors of one tick
+        parts = [part for run in self.runs for part in run.plan.parts]
+        places = sum(part.value_count * part.windows for part in parts)  # of the vectors of one tick, by window
         return max(1, min(options.max_batch_ticks, options.max_batch_places // max(1, places)))
 
     def split_ticks(self, first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -61,6 +61,7 @@ class Aggregate:
     value: Value | None = None  # None for COUNT(*)
     codes: Codes | None = None
     arguments: tuple[Fraction, ...] = ()  # constants after the first argument
+    window: int = 0  # ticks of its own sliding window, if the release has several
     function: Any = field(default=None, compare=False, repr=False)  # a `plan.aggregates.function.AggregateFunction`
 
 

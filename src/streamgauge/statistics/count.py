@@ -48,6 +48,7 @@ class Count(Statistic[Estimate]):
     NEEDS_VALUES: ClassVar[bool] = False
     CAN_ADAPT: ClassVar[bool] = True
     open_ticks: bool = False
+    shorter_windows: tuple[int, ...] = ()  # ticks: more sliding windows, from the same run and loss
     cells: int | None = None
 
     def check(self) -> None:

@@ -42,13 +42,17 @@ class TickNoises(Sequence[NoiseSum]):
     mechanism: LinearMechanism[Any]
     first_tick: int
     ticks: int
+    window: int | None = None  # ticks, if it is not the mechanism's
 
     def __len__(self) -> int:
         return self.ticks
 
     @cached_property
     def _all(self) -> list[NoiseSum]:
-        return [self.mechanism.noise_at(tick) for tick in range(self.first_tick, self.first_tick + self.ticks)]
+        return [self._find(tick) for tick in range(self.first_tick, self.first_tick + self.ticks)]
+
+    def _find(self, tick: int) -> NoiseSum:
+        return self.mechanism.noise_at(tick) if self.window is None else self.mechanism.window_noise(self.window, tick)
 
     @cached_property
     def laws(self) -> "NoiseLaws":
@@ -66,8 +70,8 @@ class TickNoises(Sequence[NoiseSum]):
     def __getitem__(self, place: int | slice) -> "NoiseSum | TickNoises":
         ticks = range(self.first_tick, self.first_tick + self.ticks)[place]
         if isinstance(ticks, int):
-            return self.mechanism.noise_at(ticks)
-        return TickNoises(self.mechanism, ticks.start, len(ticks))
+            return self._find(ticks)
+        return TickNoises(self.mechanism, ticks.start, len(ticks), self.window)
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,6 +314,40 @@ class Estimate:
 
     def __repr__(self) -> str:
         return f"Estimate(value={self.value!r}, stddev={self.stddev!r}, reliable={self.reliable!r})"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class WindowEstimates(Estimate):
+    """Number of every window in every group: (windows, width), by tick. The longest window is last."""
+
+    windows: tuple[int, ...]  # ticks
+
+    @classmethod
+    def join(cls, windows: Sequence[int], parts: Sequence[Estimate]) -> "WindowEstimates":
+        """Return the estimates of each window, of some ticks, as one."""
+
+        def stack(arrays: Iterable[Array]) -> Array:
+            return np.stack([*arrays], axis=1)
+
+        def intervals(confidence: float) -> tuple[Floats, Floats]:
+            lows, highs = zip(*(part.interval(confidence) for part in parts), strict=True)
+            return stack(lows), stack(highs)
+
+        values, reliable = stack(part.value for part in parts), stack(part.reliable for part in parts)
+        return cls(values, lambda: stack(part.stddev for part in parts), reliable, intervals, windows=tuple(windows))
+
+    def columns(self, confidence: float = 0.95) -> dict[str, Columns]:
+        """Return each window as columns, by its name: "sliding 12", "sliding 288", ..."""
+        return self.split_columns(map(name_window, self.windows), confidence)
+
+
+def name_window(ticks: int) -> str:
+    """Return the column of a window of so many ticks.
+
+    >>> name_window(12)
+    'sliding 12'
+    """
+    return f"sliding {ticks}"
 
 
 def map_bounds(bounds: Intervals, change: Callable[[Array], Array], confidence: float) -> tuple[Floats, Floats]:

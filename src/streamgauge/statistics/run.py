@@ -12,7 +12,9 @@ A linear counter gives arrays, under noise whose law the claim knows. A counter 
 `AdaptiveRelease`, which states its own error.
 """
 
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -187,7 +189,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         """Release piece by piece, so that memory in addition to the sums stays bounded."""
         piece = max(1, self.CHUNK_PLACES // vectors.shape[1])
         parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
-        fed = [state.counter.feed(self._clip_vectors(part)) for part in parts]
+        fed = [self._feed_counter(state, self._clip_vectors(part)) for part in parts]
         return self.statistic.release(self._join_sums(state, fed, self._public_counts(state, known)))
 
     def _clip_vectors(self, vectors: Ints) -> Ints:
@@ -308,7 +310,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
             part, own = events.select(np.arange(begin, end)), rows[begin:end] - first
             marks = self._build_increments(state, part, own)
             of = own[marks.events]
-            fed.append(state.counter.feed(sum_increments(marks, size, of, count)))
+            fed.append(self._feed_counter(state, sum_increments(marks, size, of, count)))
             known = self._count_events(state, part.groups[marks.events] + of * self.width, count)
             counts.append(self._public_counts(state, known))
         return self.statistic.release(self._join_sums(state, fed, np.concatenate(counts)))
@@ -332,6 +334,10 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
     def _release_vector(self, state: RunState, vector: Ints, counts: Ints | None) -> R:
         """Return the release of one tick, with the noise after announced intrusions."""
+        if self.statistic.windows:
+            fed = [self._feed_counter(state, vector[None])]
+            joined = self._join_sums(state, fed, self._public_counts(state, counts))
+            return self.statistic.select_first(self.statistic.release(joined))
         drawn, known = state.counter.step(vector), self._public_counts(state, counts)
         if isinstance(drawn, AdaptiveRelease):
             block = combine_releases([drawn], np.stack)
@@ -343,7 +349,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
     def _release_nothing(self, state: RunState) -> Any:
         """Return the release of no ticks."""
-        none = state.counter.feed(np.zeros((0, state.counter.width), np.int64))
+        none = self._feed_counter(state, np.zeros((0, state.counter.width), np.int64))
         return self.statistic.empty_release(self._join_sums(state, [none], np.zeros((0, self.width))))
 
     def _join_sums(self, state: RunState, fed: Sequence[Any], counts: Floats) -> NoisySums:
@@ -353,7 +359,14 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         if not isinstance(claim, LinearMechanism):
             return NoisySums(drawn.value, (), self.width, state.memory, counts, drawn)
         noises = TickNoises(claim, state.counter.tick - len(drawn) + 1, len(drawn))
-        return NoisySums(np.asarray(drawn, np.float64), noises, self.width, state.memory, counts)
+        windows = {window: replace(noises, window=window) for window in self.statistic.windows}
+        sums = np.asarray(drawn, np.float64).reshape(len(drawn), math.prod(drawn.shape[1:]))
+        return NoisySums(sums, noises, self.width, state.memory, counts, window_noises=windows)
+
+    def _feed_counter(self, state: RunState, block: Ints) -> Any:
+        """Return the counter's releases of some ticks, of each window if there are several."""
+        windows = self.statistic.windows
+        return state.counter.feed_windows(block, windows) if windows else state.counter.feed(block)
 
     def __repr__(self) -> str:
         return f"<run of {self.statistic!r}, width {self.width}>"

@@ -20,8 +20,8 @@ Privacy
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -29,7 +29,8 @@ import numpy as np
 import numpy.typing as npt
 
 from streamgauge.adaptive import AdaptiveMechanism, AdaptiveRelease, ErrorBound
-from streamgauge.continual import LinearMechanism, Mechanism, choose
+from streamgauge.continual import LinearMechanism, Mechanism, WindowBridge, choose
+from streamgauge.continual.choice import parse_window
 from streamgauge.continual.run import parse_integers
 from streamgauge.noise import Grid, Ints, Noise, NoiseSum
 from streamgauge.privacy import Event, Loss, Sensitivity, Tick, Unit, User
@@ -37,8 +38,10 @@ from streamgauge.statistics.estimate import (
     Estimate,
     Floats,
     ScaledErrorBound,
+    WindowEstimates,
     build_adaptive_estimate,
     build_linear_estimate,
+    name_window,
 )
 from streamgauge.statistics.events import Column, to_column
 from streamgauge.statistics.keys.hash_cells import HashCells
@@ -86,6 +89,7 @@ class NoisySums:
     memory: Any
     counts: Floats  # the exact counts of events if they are public, else empty
     release: AdaptiveRelease | None = None  # the same sums, of a counter that adapts to its data
+    window_noises: Mapping[int, Sequence[NoiseSum]] = field(default_factory=dict)  # if `sums` are of several windows
 
     @property
     def channels(self) -> Floats:
@@ -96,10 +100,15 @@ class NoisySums:
         """Return the sums of some of the ticks."""
         known = None if self.release is None else self.release.select_ticks(part)
         some = replace(self, sums=self.sums[part], noises=self.noises[part], counts=self.counts[part])
-        return replace(some, release=known)
+        windows = {window: noises[part] for window, noises in self.window_noises.items()}
+        return replace(some, release=known, window_noises=windows)
 
     def estimate(self, scale: float) -> Estimate:
         """Return the sums themselves, in units of the data."""
+        if self.window_noises:
+            rows = np.moveaxis(self.channels, 1, 0) * scale
+            pairs = zip(rows, self.window_noises.values(), strict=True)
+            return WindowEstimates.join([*self.window_noises], [build_linear_estimate(*each, scale) for each in pairs])
         if self.release is not None:
             return build_adaptive_estimate(self.release, scale)
         return build_linear_estimate(self.sums * scale, self.noises, scale)
@@ -309,8 +318,8 @@ class Statistic(ABC, Generic[R]):
 
         The error is the predicted one.
         """
-        if self.mechanism is not None:
-            return check_alternating(self, build_configured_counter(self, to_config(self.mechanism), loss))
+        if named := self.mechanism or (WindowBridge if self.windows else None):
+            return check_alternating(self, build_configured_counter(self, to_config(named), loss))
         settings: dict[str, Any] = {
             "unit": self.counter_unit,
             "pan_private": self.pan_private,
@@ -381,15 +390,21 @@ class Statistic(ABC, Generic[R]):
         """One step of the counter's grid in units of the data."""
         return 1.0
 
-    def noise_at(self, tick: int) -> NoiseSum:
-        """Return the noise of every count or sum of the release at `tick`, in data units."""
-        return self.linear_counter.noise_at(self.linear_counter.check_tick(tick)).scale(self.scale)
+    def noise_at(self, tick: int, measure: str = "value") -> NoiseSum:
+        """Return the noise of every count or sum of the release at `tick`, in data units.
 
-    def error_bound_at(self, tick: int) -> ErrorBound:
+        Args:
+            measure: the window, if there are several; without one it is the longest.
+        """
+        counter, tick = self.linear_counter, self.linear_counter.check_tick(tick)
+        window = next((window for window in self.windows if name_window(window) == measure), None)
+        return (counter.noise_at(tick) if window is None else counter.window_noise(window, tick)).scale(self.scale)
+
+    def error_bound_at(self, tick: int, measure: str = "value") -> ErrorBound:
         """Return the error bound of every count or sum at `tick`, before any data."""
         if isinstance(self.counter, AdaptiveMechanism):
             return ScaledErrorBound(self.counter.error_bound(tick), self.scale)
-        return self.noise_at(tick)
+        return self.noise_at(tick, measure)
 
     @property
     def error_depends_on(self) -> str:
@@ -403,7 +418,13 @@ class Statistic(ABC, Generic[R]):
     @property
     def measures(self) -> tuple[str, ...]:
         """Names of the columns of releases."""
-        return ("value",)
+        return tuple(map(name_window, self.windows)) or ("value",)
+
+    @property
+    def windows(self) -> tuple[int, ...]:
+        """Ticks of each window, the longest last, if one run answers several; else empty."""
+        shorter: tuple[int, ...] = getattr(self, "shorter_windows", ())
+        return (*shorter, int(parse_window(self.window).size)) if shorter else ()
 
     def predict_stddev(
         self, measure: str, tick: int, *, count: float = 0.0, mean: float | None = None, variance: float | None = None
@@ -419,6 +440,8 @@ class Statistic(ABC, Generic[R]):
         return self._predict_stddev(measure, tick, ExpectedData(count, mean, variance))
 
     def _predict_stddev(self, measure: str, tick: int, expected: ExpectedData) -> float:
+        if self.windows:
+            return self.noise_at(tick, measure).stddev
         if self.hash_cells is None:
             return self.stddev(tick)
         return float(HashCells(self.hash_cells).stddev(expected.count, self.stddev(tick)))

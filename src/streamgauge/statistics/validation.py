@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamgauge.continual import LinearMechanism, Mechanism
+from streamgauge.continual import LinearMechanism, Mechanism, WindowBridge
+from streamgauge.continual.choice import parse_window
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, Pure, Zcdp
 from streamgauge.privacy.rationals import parse_rational
@@ -35,6 +36,8 @@ def check_statistic(statistic: "Statistic[Any]") -> None:
     _convert_plain(statistic)
     if not isinstance(getattr(statistic.unit, "ticks", None), int):
         raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
+    if getattr(statistic, "shorter_windows", ()):
+        _check_windows(statistic)
     if statistic.mechanism is not None:
         _check_linear(statistic, to_config(statistic.mechanism).mechanism)
     if statistic.pan_private and statistic.EXACT_MEMORY:
@@ -51,6 +54,22 @@ def check_statistic(statistic: "Statistic[Any]") -> None:
     if getattr(statistic, "public_counts", False) and (not unit.replace or getattr(unit, "moves", False)):
         rule = "unless units are events replaced in place (unit=Event(replace=True))"
         raise ValueError(f"public_counts must be False {rule}, got True with {unit!r}")
+
+
+def _check_windows(statistic: Any) -> None:
+    """Sort the shorter windows; reject others than sliding ones that one `WindowBridge` answers."""
+    kind, _, longest = parse_window(statistic.window)
+    given = statistic.shorter_windows
+    if kind != "sliding" or statistic.hash_cells is not None:
+        got = repr(statistic.window) if kind != "sliding" else f"{statistic.hash_cells} cells"
+        raise ValueError(f'window must be "sliding TICKS" of events where there are shorter windows, got {got}')
+    whole = isinstance(given, tuple | list) and all(type(ticks) is int and 0 < ticks < longest for ticks in given)
+    if not whole or len(set(given)) < len(given):
+        raise ValueError(f"shorter_windows must be different whole numbers of 1 to {longest - 1} ticks, got {given!r}")
+    object.__setattr__(statistic, "shorter_windows", tuple(sorted(given)))
+    if statistic.mechanism is not None and to_config(statistic.mechanism).mechanism is not WindowBridge:
+        got = to_config(statistic.mechanism).mechanism.__name__
+        raise ValueError(f"mechanism must be WindowBridge where there are shorter windows, got {got}")
 
 
 def _check_linear(statistic: "Statistic[Any]", mechanism: type[Mechanism[Any, Any]]) -> None:

@@ -341,7 +341,11 @@ def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
     values = {name: partial(_read_value, view, part, aggregate) for name, aggregate in columns.items()}
     statistic = part.statistic
     if isinstance(statistic, Count | Sum):
-        value, scale, cells = values["value"], statistic.scale, statistic.hash_cells
+        windows, scale, cells = [values[name] for name in statistic.measures], statistic.scale, statistic.hash_cells
+
+        def value(views: Floats) -> Floats:
+            return np.concatenate([window(views) for window in windows], axis=-1)
+
         if cells is None:
             return PartReading(_build_view(view, part), lambda views: value(views) / scale)
         table = HashCells(cells)  # full tables are read as one of them
@@ -354,8 +358,22 @@ def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
 
 def _build_view(view: ReleaseView, part: CounterPart) -> LinearView:
     """Build the view of a counter's noise; releases are their own data."""
-    own = build_view(part.statistic.linear_counter.strategy(view.ticks))
-    return replace(own, by_data=np.eye(view.ticks))
+    strategy = part.statistic.linear_counter.strategy(view.ticks)
+    if isinstance(part.statistic, Count | Sum) and part.statistic.windows:
+        strategy = replace(strategy, decode=_decode_windows(strategy.decode, part.statistic.windows))
+    own = build_view(strategy)
+    return replace(own, by_data=np.eye(len(own.by_data)))
+
+
+def _decode_windows(longest: Floats, windows: Sequence[int]) -> Floats:
+    """Return the rows of each window, one after another, from those of the longest, which is last."""
+    counts = longest.copy()
+    for tick in range(windows[-1], len(counts)):
+        counts[tick] += counts[tick - windows[-1]]
+    found = [counts.copy() for _ in windows]
+    for rows, window in zip(found, windows, strict=True):
+        rows[window:] -= counts[: max(0, len(counts) - window)]
+    return np.concatenate(found)
 
 
 def _read_value(view: ReleaseView, part: CounterPart, aggregate: int, views: Floats) -> Floats:

@@ -156,13 +156,15 @@ class TruthQuery:
     """A charged release as plain SQL."""
 
     sql: str
-    window: str
+    window: str | list[str]
     first: int
     shape: ReleaseSchema
     kinds: tuple[str, ...]
 
     def find_first_tick(self, tick: int) -> int | None:
-        """Return the first tick of the window at a tick; None if the window is decayed."""
+        """Return the first tick of the window at a tick; None if it is decayed, or one of several."""
+        if not isinstance(self.window, str):
+            return None
         kind, setting, size = parse_window(self.window)
         if setting not in ("", "window"):
             return None

@@ -6,7 +6,7 @@ the window, plus the noise of its items. It is the difference of two noisy count
     [    e1    |    e2    |    e3    |    e4    | . . .      top blocks; inner ones as in `BridgeTree`
          s <------------- W -------------> t                 o_t - o_s: e2, e3, a part of e1 and one of e4
 
-So every window of at most W ticks is post-processing of one run (`Run.window_sum`).
+So every window of at most W ticks is post-processing of one run (`Run.window_sum`, `Run.feed_windows`).
 
 Privacy
     Neighbours: one unit moves one tick's vector by at most `bound`. The number of ticks is public.
@@ -26,7 +26,7 @@ Reference
     streams, ICDT 2013. Bridges: see `BridgeTree`. We know of no published account of both together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from math import prod
@@ -136,21 +136,42 @@ class WindowBridge(Settings, LinearMechanism[State]):
         return release
 
     def feed(self, state: State, block: Ints, noise: Noise) -> Release:
+        return self._feed(state, block, noise, (self.window,))[0]
+
+    def check_windows(self, windows: Sequence[int]) -> None:
+        for window in windows:
+            check_whole("window", window)
+        if max(windows) > self.window:
+            raise ValueError(f"windows must be at most the claim's {self.window}, got {max(windows)}")
+
+    def feed_windows(self, state: State, block: Ints, noise: Noise, windows: Sequence[int]) -> Release:
+        return np.stack(self._feed(state, block, noise, windows), axis=1)
+
+    def _feed(self, state: State, block: Ints, noise: Noise, windows: Sequence[int]) -> list[Release]:
         ticks, last = len(block), state.tick % self.window
         noises, rests = self.bridge.feed(state.noise, state.tick, ticks, noise)
         sums = state.sums[last] + np.cumsum(block, axis=0)
+        releases, stored = [], (state.sums, state.noises, state.rests)
+        for window in windows:
+            pairs = zip(stored, (sums, noises, rests), strict=True)
+            moves, drawn, left = (self._subtract(*pair, state.tick, window) for pair in pairs)
+            releases.append(self._divide(moves + drawn, left))
         state.tick += ticks
-        counts = self._replace(state.sums, sums, state.tick) + self._replace(state.noises, noises, state.tick)
-        return self._divide(counts, self._replace(state.rests, rests, state.tick))
+        for rows, new in zip(stored, (sums, noises, rests), strict=True):
+            self._store(rows, new, state.tick)
+        return releases
 
-    def _replace(self, stored: Ints, new: Ints, tick: int) -> Ints:
-        """Return new numbers less those W ticks before; store the newest of them."""
-        early = min(len(new), self.window)
-        moves = new.copy()
-        moves[:early] -= stored[(tick - len(new) + 1 + np.arange(early)) % self.window]
+    def _subtract(self, stored: Ints, new: Ints, tick: int, window: int) -> Ints:
+        """Return the numbers after `tick` less those so many ticks before; rows before tick 1 are still 0."""
+        early, moves = min(len(new), window), new.copy()
+        moves[:early] -= stored[(tick + 1 - window + np.arange(early)) % self.window]
         moves[early:] -= new[: len(new) - early]
-        stored[(tick - early + 1 + np.arange(early)) % self.window] = new[len(new) - early :]
         return moves
+
+    def _store(self, stored: Ints, new: Ints, tick: int) -> None:
+        """Store the newest W of the numbers up to `tick`."""
+        early = min(len(new), self.window)
+        stored[(tick - early + 1 + np.arange(early)) % self.window] = new[len(new) - early :]
 
     def window_sum(self, state: State, window: int) -> Release:
         """Return the noisy sums of fewer ticks, from the same counts."""
@@ -167,7 +188,6 @@ class WindowBridge(Settings, LinearMechanism[State]):
         return self.window_noise(self.window, tick)
 
     def window_noise(self, window: int, tick: int) -> NoiseSum:
-        """Return the noise in the sum of the last `window` ticks at `tick`."""
         if tick <= window:
             return NoiseSum(self.bridge.list_terms(tick))
         inner, tops = self.bridge.weigh_window(np.array([tick - window]), np.array([tick]))

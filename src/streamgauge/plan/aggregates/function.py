@@ -22,6 +22,7 @@ from streamgauge.sql.dialect import Node
 from streamgauge.sql.expressions import quote_identifier
 from streamgauge.sql.query import Aggregate, Value
 from streamgauge.sql.reader import ExpressionReader
+from streamgauge.statistics.estimate import name_window
 from streamgauge.statistics.mechanism_config import MechanismSpec
 
 LEAVE_OUT_HINT = "leave mechanism out"
@@ -48,9 +49,11 @@ class PartSettings:
     width: int  # groups of its level
     expected: Fraction | None = None  # events of one of them in a tick
     is_pan_private: bool = False  # true if no exact value may stay in memory
+    shorter_windows: tuple[int, ...] = ()  # ticks
 
     def to_settings(self) -> dict[str, Any]:
-        private = {"pan_private": True, "open_ticks": True} if self.is_pan_private else {}
+        private: dict[str, Any] = {"pan_private": True, "open_ticks": True} if self.is_pan_private else {}
+        private |= {"shorter_windows": self.shorter_windows} if self.shorter_windows else {}
         return private | {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
 
 
@@ -83,8 +86,11 @@ class AggregateGroup:
         return frozenset(aggregate.kind for aggregate in self.aggregates)
 
     def read_off(self, column: str) -> tuple[Output, ...]:
-        """Return outputs that all show one column."""
-        return tuple(Output(place, column) for place, _ in self.members)
+        """Return outputs that all show one column, or the column of their window."""
+        return tuple(
+            Output(place, name_window(aggregate.window) if aggregate.window else column)
+            for place, aggregate in self.members
+        )
 
 
 @dataclass(frozen=True)
@@ -127,5 +133,6 @@ class AggregateFunction:
     check_adaptive: Callable[[AggregateGroup, Release, AdaptiveClaim], None] = reject_adaptive
     parts: frozenset[str] = frozenset({"this"})  # of a call, if the parser knows the name
     reads_events: bool = True  # False if only tables of users answer it
+    window_kinds: frozenset[str] = frozenset()  # of aggregates that one run answers for several sliding windows
     reads_weights: bool = False  # True if it says what an event that is taken back means
     user_column: str | None = None  # the column of a table of users that answers it, if one does

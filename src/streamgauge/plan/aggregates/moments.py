@@ -176,6 +176,7 @@ FUNCTION = AggregateFunction(
     build=build_moments,
     find_run=find_moment_run,
     check_adaptive=check_moment_adaptive,
+    window_kinds=frozenset({"count", "sum"}),
     reads_weights=True,
     parts=frozenset({"this", "big_int"}),
 )

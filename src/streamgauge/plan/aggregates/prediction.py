@@ -75,7 +75,7 @@ def predict_counter(request: PredictionRequest) -> ErrorPrediction:
     The noise depends on no data unless the counter adapts.
     """
     statistic = request.statistic
-    bound = statistic.error_bound_at(request.tick)
+    bound = statistic.error_bound_at(request.tick, request.column)
     widths = np.atleast_1d(bound.half_width(0.95))
     spread, half = float(np.max(bound.stddev)), float(widths.max())
     if statistic.error_depends_on:

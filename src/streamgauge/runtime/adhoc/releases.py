@@ -47,6 +47,7 @@ from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.mechanism import parse_json_setting
 from streamgauge.config.release import Alert, parse_release
 from streamgauge.config.settings import PipelineFile, Release, Stream
+from streamgauge.config.windows import split_windows
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.edits import find_charge_body, find_pinned_blocks, plan_as_charged
@@ -101,6 +102,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
     charge = find_charge_body(name, ledger_log)
     block = json.loads(find_pinned_blocks(ledger_log)[f"release.{name}"])
     texts = {key: charge.get(key, "") for key in ("title", "description")}
+    window, shorter_windows = split_windows(block["window"])
     return Release(
         name=name,
         loss=entry.loss,
@@ -110,7 +112,9 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
         requested_by=entry.requested_by,
         alerts=tuple(map(Alert.from_json, block.get("alerts", ()))),
         column=entry.column,
-        **{key: block[key] for key in ("sql", "window", "horizon", "mechanism", "max_groups")},
+        window=window,
+        shorter_windows=shorter_windows,
+        **{key: block[key] for key in ("sql", "horizon", "mechanism", "max_groups")},
         **texts,
     )
 

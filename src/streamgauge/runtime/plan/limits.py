@@ -14,7 +14,7 @@ CPU time
     a discovery     DISCOVERY_COST
     SQL             1 per CHARS_PER_COST characters; LAMBDA_COST per function (NULLIF, a division), which an engine
                     binds again at every nesting
-    a part          PART_COST for its noise and intervals; 1 per PLACES_PER_COST numbers of a tick
+    a part          PART_COST for the noise and intervals of each window; 1 per PLACES_PER_COST numbers of a tick
     a hashed column HASH_TABLE_COST for its distinct values, whose intervals are computed once per law of noise
     reports         1 per HASHES_PER_COST values that are hashed for an estimate
     an alert        PART_COST for its window
@@ -197,7 +197,7 @@ def cpu_ms(plan: ReleasePlan) -> int:
     measures = Scan.from_measures([part.measure for part in plan.parts]).measures
     typed = RowSource(plan.stream, {}, measures, b"").typed_columns
     parts = (
-        PART_COST * (len(plan.parts) + len(plan.alerts))
+        PART_COST * (sum(part.windows for part in plan.parts) + len(plan.alerts))
         + count_vector_places(plan.parts) // PLACES_PER_COST
         + saved_bytes(plan) // BYTES_PER_COST
     )

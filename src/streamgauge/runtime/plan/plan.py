@@ -73,7 +73,7 @@ class ReleaseForecast:
 
     name: str
     sql: str
-    window: str
+    window: str | list[str]
     loss: Loss
     first: int
     last: int | None
@@ -250,7 +250,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
     return ReleaseForecast(
         plan.name,
         plan.query.text,
-        plan.release.window,
+        plan.release.windows,
         plan.release.loss,
         begin,
         plan.last_tick(begin),
@@ -283,6 +283,8 @@ def _build_choice(plan: ReleasePlan, part: CounterPart, found: Sequence[ErrorPre
 def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:
     """Yield the next best mechanisms, if errors do not depend on data."""
     statistic = part.statistic
+    if statistic.windows:
+        return
     found = compare(
         statistic.loss,
         horizon=statistic.horizon,

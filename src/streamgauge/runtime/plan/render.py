@@ -95,6 +95,7 @@ def title(release: ReleaseForecast, stream: Stream) -> str:
     cost = cost_text(release.loss, release.delta)
     if release.column is not None:
         cost = f"nothing beside the reports of {release.column}"
+    cost += "" if isinstance(release.window, str) else " for all windows together"
     return f"{release.name}: {format_window(release.window, stream.tick)}, {cost}"
 
 

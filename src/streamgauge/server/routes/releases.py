@@ -142,11 +142,12 @@ def releases_as_json(
 
 
 def _declaration_as_json(block: dict[str, Any], stream: Stream, kinds: KindFinder) -> dict[str, Any]:
-    sql = block.get("sql", "")
+    sql, window = block.get("sql", ""), block.get("window", "")
+    columns = 1 if isinstance(window, str) else len(window)  # of each aggregate
     return {
         "sql": sql,
-        "kinds": kinds(sql) + ["alert"] * len(block.get("alerts", ())),
-        "window": format_window(block.get("window", ""), stream.tick),
+        "kinds": [kind for kind in kinds(sql) for _ in range(columns)] + ["alert"] * len(block.get("alerts", ())),
+        "window": format_window(window, stream.tick),
     }
 
 

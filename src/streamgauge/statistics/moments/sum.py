@@ -52,6 +52,7 @@ class Sum(Statistic[Estimate]):
     step: Number | None = None
     public_counts: bool = False
     open_ticks: bool = False
+    shorter_windows: tuple[int, ...] = ()  # ticks: more sliding windows, from the same run and loss
 
     def check(self) -> None:
         self.grid  # noqa: B018 - refuses bounds that make no grid
