@@ -126,7 +126,6 @@ def test_page_continues_after_a_kill_without_gap_or_repeat(browser, served, tmp_
     assert drawn == list(range(drawn[0], drawn[0] + len(drawn)))
 
 
-@pytest.mark.slow
 def test_twin_without_last_event_id_has_a_gap(browser, served, tmp_path):
     """The stream of the twin has a gap. The chart has none, because the page reads history again."""
     received, drawn = events_over_a_restart(browser, served, forgetful, tmp_path)

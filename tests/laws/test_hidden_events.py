@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 from streamgauge.audit.broken.bridges import FloatWindows
-from streamgauge.continual import WindowBridge
+from streamgauge.continual import Hybrid, WindowBridge
+from streamgauge.continual.trees.hybrid import list_inner_names
 from streamgauge.noise import DiscreteLaplace, Ints
-from streamgauge.privacy import Pure
+from streamgauge.privacy import Pure, Zcdp
+from streamgauge.testing.noise import InsecureNoise
 from tests.support.catalogue import CASES, Case
+from tests.support.saved_states import live_state
 
 TICKS, PAIRS = 64, 20
 
@@ -102,3 +105,39 @@ def test_law_covers_windows_whose_noise_is_no_binary_fraction() -> None:
 
 def test_twin_that_adds_exact_sums_to_floats_is_caught() -> None:
     assert count_changes(FloatWindows(Pure(1), horizon=TICKS, window=30, radices=(13,))) > 0
+
+
+def list_open_hybrids() -> Iterator[Hybrid]:
+    """Yield hybrids of all inner counters whose ticks may be open."""
+    for loss in (Pure(1), Zcdp("1/2")):
+        for name in list_inner_names():
+            try:
+                claim = Hybrid(loss, pan_private=True, open_ticks=True, first=8, inner=name)
+                claim.start()
+            except (TypeError, ValueError):
+                continue
+            yield claim
+
+
+OPEN_HYBRIDS = list(list_open_hybrids())
+
+
+def test_open_hybrids_have_trees_inside_under_both_losses() -> None:
+    assert {claim.loss for claim in OPEN_HYBRIDS} == {Pure(1), Zcdp("1/2")}
+
+
+@pytest.mark.parametrize("claim", OPEN_HYBRIDS, ids=repr)
+def test_open_registers_of_hybrids_stay_whole_numbers(claim: Hybrid) -> None:
+    """Exact values are added to them, so they are never floats, after `rerandomize` either."""
+    run = claim.start(3, InsecureNoise(1))
+    run.feed(np.ones((5, 3), np.int64))
+    run.rerandomize()
+    run.add_partial([1, 0, 2])
+    state = live_state(run)
+    assert {state.open_sum.dtype, state.past_release.dtype, state.released_inner.dtype} == {np.dtype(np.int64)}
+
+
+def test_hybrid_refuses_inner_counters_with_float_registers() -> None:
+    for name in ("TwoPart", "PastBridge"):
+        with pytest.raises(ValueError, match="inner must be one of"):
+            Hybrid(Pure(1), inner=name)

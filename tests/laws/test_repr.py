@@ -62,7 +62,8 @@ def test_hybrid_accepts_inner_counters_by_name(name: str) -> None:
 
 def test_inner_counter_names_exclude_windowed_and_unbounded_counters() -> None:
     windowed = {"ExponentialDecay", "PolynomialDecay", "UnboundedToeplitz", "WindowBridge", "WindowSum"}
-    assert set(list_inner_names()) == {cls.__name__ for cls in exported()} - windowed
+    ahead = {"PastBridge", "TwoPart"}  # draw ahead, and release floats
+    assert set(list_inner_names()) == {cls.__name__ for cls in exported()} - windowed - ahead
 
 
 @pytest.mark.parametrize(

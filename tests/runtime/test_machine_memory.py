@@ -22,13 +22,13 @@ def long_file(folder):
 def test_release_larger_than_machine_memory_is_never_charged(tmp_path, monkeypatch):
     set_machine_memory(monkeypatch, SMALL)
     made = long_file(tmp_path)
-    with pytest.raises(RunRefusedError, match=r"at most 1\.0 MB, the memory of this machine, got 320"):
+    with pytest.raises(RunRefusedError, match=r"at most 1\.0 MB, the memory of this machine, got 480"):
         run(made)
     assert not made.ledger().releases
     plan = made.plan()
     assert any("the memory of this machine" in reason for reason in plan.refusals)
     assert plan.as_json()["memory_bytes"] == plan.memory_bytes > SMALL
-    assert "memory\n  all releases keep 320" in str(plan)
+    assert "memory\n  all releases keep 480" in str(plan)
 
 
 def test_twin_without_memory_check_charges_release(tmp_path, monkeypatch):

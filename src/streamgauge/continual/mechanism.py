@@ -199,6 +199,10 @@ class Mechanism(ABC, Generic[S, R]):
             TypeError: if the mechanism cannot state its error after a redraw.
         """
 
+    def redraw_refusal(self) -> str:
+        """Return why the noise of later ticks cannot be drawn again, or an empty text."""
+        return ""
+
     def intrusion_refusal(self) -> str:
         """Return why an announced intrusion is impossible, or an empty text."""
         return "" if self.pan_private else "pan_private must be True to survive an intrusion, got False"
@@ -441,6 +445,9 @@ class DelegatingMechanism(LinearMechanism[Any]):
     @property
     def cheap_zero_state(self) -> bool:
         return self.implementation.cheap_zero_state
+
+    def redraw_refusal(self) -> str:
+        return self.implementation.redraw_refusal()
 
     def redraw_future_noise(self, state: Any, noise: Noise) -> None:
         self.implementation.redraw_future_noise(state, noise)

@@ -311,6 +311,9 @@ class Run(ExclusiveState[S], Generic[S, R]):
 
     def redraw_future_noise(self) -> None:
         """Replace saved draws that another run of the same save may have published with."""
+        refusal = self.mechanism.redraw_refusal()
+        if refusal:
+            raise TypeError(refusal)
         with self._exclusive() as state:
             self.mechanism.redraw_future_noise(state, self.source)
 

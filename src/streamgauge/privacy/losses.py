@@ -331,7 +331,8 @@ class Approx:
     def as_zcdp(self) -> Zcdp:
         raise PrivacyError(
             f"loss must be pure or zCDP, got {self}, which implies no rho: "
-            "charge the additive_loss of a mechanism that is calibrated through it"
+            "charge the additive_loss of a mechanism that is calibrated through it, or of TwoPart the "
+            "integer_order_loss, with integer_orders=True"
         )
 
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:

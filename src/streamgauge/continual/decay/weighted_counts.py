@@ -90,9 +90,9 @@ class WeightedCounts(BoundedSettings, LinearMechanism[State]):
     def initial(self, width: int, noise: Noise) -> State:
         return State(0, self.tree.initial(width, noise), np.zeros((0, width)))
 
-    def redraw_future_noise(self, state: State, noise: Noise) -> None:
+    def redraw_refusal(self) -> str:
         """Refuse: later releases would weigh counts before and after the redraw, with an error that is not stated."""
-        raise TypeError("a polynomial decay must draw all its noise once to state its error, got a redraw")
+        return "a polynomial decay must draw all its noise once to state its error, got a redraw"
 
     def step(self, state: State, values: Ints, noise: Noise) -> Floats:
         release: Floats = self._weigh_counts(state, self.tree.step(state.tree, values, noise)[None])[0]

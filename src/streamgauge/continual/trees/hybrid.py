@@ -54,8 +54,14 @@ DEFAULT_GROWTHS: dict[Any, int] = {BufferedToeplitz: 64}  # found by search; oth
 
 
 def is_inner(cls: object) -> bool:
-    """Return whether a class is a linear mechanism that counts all ticks up to a horizon."""
+    """Return whether a class is a linear mechanism that counts all ticks up to a horizon.
+
+    Claims that need ephemeral noise are excluded: their releases are floats, to which open registers must not add
+    exact values, and they have no end by themselves.
+    """
     if not (isinstance(cls, type) and issubclass(cls, LinearMechanism) and is_dataclass(cls)):
+        return False
+    if cls.NEEDS_EPHEMERAL_NOISE:
         return False
     names = {f.name for f in fields(cls)}
     return {"loss", "horizon", "bound"} <= names and not names & {"window", "exponent", "decay"}

@@ -78,8 +78,8 @@ class PastBridge(Settings, LinearMechanism[PastPrivateSums]):
         steps = [self.step(state, values, noise) for values in block]
         return np.stack(steps) if steps else np.zeros(block.shape)
 
-    def redraw_future_noise(self, state: PastPrivateSums, noise: Noise) -> None:
-        raise TypeError(NOT_REDRAWABLE_MESSAGE)
+    def redraw_refusal(self) -> str:
+        return NOT_REDRAWABLE_MESSAGE
 
     def noise_at(self, tick: int) -> NoiseSum:
         return NoiseSum(self.noise_ahead.list_terms(tick))

@@ -179,20 +179,25 @@ class NoiseAhead:
         return Bridge(radices, inner, self._calibrate(1, self.loss.part(EPOCH_SHARE)))
 
     @cached_property
-    def _epochs(self) -> list[BridgedEpoch]:
+    def _epochs(self) -> tuple[BridgedEpoch, ...]:
         first = find_epoch_radices(FIRST_EPOCH_TICKS) if self.horizon is None else self.radices
         self._check_noise(self._fits(first))
-        return [BridgedEpoch(0, 0, PastNoise(self._build_bridge(first)))]
+        return (BridgedEpoch(0, 0, PastNoise(self._build_bridge(first))),)
 
     def epoch(self, tick: int) -> BridgedEpoch:
-        """Return the epoch that `tick` (from 1) is in: the only one, if there is a horizon."""
+        """Return the epoch that `tick` (from 1) is in: the only one, if there is a horizon.
+
+        An epoch follows from the one before alone. Threads share a claim: each stores a whole tuple, and all are alike.
+        """
         known = self._epochs
         while self.horizon is None and tick > known[-1].end:
-            last, length = known[-1], FIRST_EPOCH_TICKS * EPOCH_GROWTH ** min(len(known), MAX_GROWTH_STEPS)
+            last = known[-1]
+            length = FIRST_EPOCH_TICKS * EPOCH_GROWTH ** min(last.number + 1, MAX_GROWTH_STEPS)
             while not self._fits(find_epoch_radices(length)):
                 length //= EPOCH_GROWTH
             bridge = self._build_bridge(find_epoch_radices(length))
-            known.append(BridgedEpoch(last.number + 1, last.end, PastNoise(bridge)))
+            known = (*known, BridgedEpoch(last.number + 1, last.end, PastNoise(bridge)))
+            self.__dict__["_epochs"] = known
         return known[0] if self.horizon is not None else next(e for e in reversed(known) if tick > e.begin)
 
     def initial(self, width: int) -> PastPrivateSums:
@@ -206,6 +211,8 @@ class NoiseAhead:
         if state.tick and state.tick == epoch.begin:
             state.ahead = epoch.noise.initial(len(state.sum.whole))
             state.sum.span = epoch.noise.bridge.span  # the rest is 0, since all bridges have ended
+        if state.sum.span != epoch.noise.bridge.span:
+            raise ValueError(f"state must be in units of 1/{epoch.noise.bridge.span}, got 1/{state.sum.span}")
         epoch.noise.add_item(state.ahead, state.tick - epoch.begin, state.sum, noise)
         state.tick += 1
 

@@ -102,6 +102,7 @@ class WipedNoise:
 class TwoPart(Settings, LinearMechanism[State]):
     """Pan-private running counts, with a horizon or without an end; see the module's claim."""
 
+    NEEDS_EPHEMERAL_NOISE: ClassVar[bool] = True
     LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Approx)
     LOSSES_REASON: ClassVar[str] = "its noise looks ahead, which is proved harmless at integer orders: name a delta"
     pan_private: bool = True
