@@ -101,3 +101,16 @@ def test_blocks_whose_noise_does_not_fit_64_bits_are_refused() -> None:
         with pytest.raises(ValueError, match="loss must leave noise that 64 bits hold 1024 times, got Pure"):
             PastBridge(sg.Pure(Fraction(1, 2**52)), horizon=horizon)
     assert PastBridge(sg.Pure(Fraction(1, 2**36))).stddev(10**6) > 2**36
+
+
+def test_epochs_are_the_same_in_every_order_of_questions() -> None:
+    """Threads share a claim. One that stores an older tuple of epochs changes no boundary."""
+    ticks = (3_000, 70, 40_000, 1, 500)
+    claims = [PastBridge(sg.Pure(1)).noise_ahead for _ in range(2)]
+    first = claims[0].__dict__
+    found = []
+    for tick in ticks:
+        epoch = claims[0].epoch(tick)
+        first["_epochs"] = first["_epochs"][:1]  # another thread's
+        found.append((epoch.begin, epoch.end, epoch.number))
+    assert found == [(each.begin, each.end, each.number) for each in map(claims[1].epoch, ticks)]

@@ -348,14 +348,8 @@ class Bridge:
         return {draw: weight + (draw == own) for draw, weight in shares[level].items()}
 
 
-def carry_rests(whole: Ints, rest: Ints, span: int) -> tuple[Ints, Ints]:
-    """Return the same numbers whole + rest/span, with rests from 0 to span - 1."""
-    carry = rest // span
-    return whole + carry, rest - carry * np.int64(span)
-
-
 def to_release(whole: Ints, rest: Ints, span: int) -> Floats:
-    """Return whole + rest/span, which only post-processes both.
+    """Return whole + rest/span, which only post-processes both. The rest may be negative, or 1 and more.
 
     `whole` is a noisy integer, never an exact sum or noise alone: the rounding of a sum of floats would show both.
     """

@@ -52,7 +52,7 @@ import numpy as np
 
 from streamgauge.continual.mechanism import MAX_CHEAP_DRAWS, BoundedSettings, LinearMechanism, Release
 from streamgauge.continual.strategy import Strategy
-from streamgauge.continual.trees.bridge import MAX_RESTS, Bridge, BridgeState, carry_rests, to_release
+from streamgauge.continual.trees.bridge import MAX_RESTS, Bridge, BridgeState, to_release
 from streamgauge.continual.validation import check_noise, check_settings, check_whole
 from streamgauge.noise import DiscreteLaplace, Distribution, Ints, Noise, NoiseSum
 from streamgauge.privacy import Loss, Pure
@@ -124,8 +124,7 @@ class BridgeTree(BoundedSettings, LinearMechanism[State]):
         release, total, noises = np.empty(len(values)), state.total, state.noise
         for part in self.bridge.step_parts(noises, state.tick, noise):
             total[part] += values[part]
-            span = self.bridge.span
-            release[part] = to_release(*carry_rests(total[part] + noises.whole[part], noises.rest[part], span), span)
+            release[part] = to_release(total[part] + noises.whole[part], noises.rest[part], self.bridge.span)
         state.tick += 1
         return release
 

@@ -46,7 +46,7 @@ from streamgauge.continual.mechanism import (
     draw_sum,
 )
 from streamgauge.continual.strategy import Strategy, stack_strategies
-from streamgauge.continual.trees.bridge import Bridge, BridgeState, carry_rests, to_release
+from streamgauge.continual.trees.bridge import Bridge, BridgeState, to_release
 from streamgauge.continual.trees.bridge_tree import MAX_RADIX, BridgeTree, State, is_too_large
 from streamgauge.continual.validation import MAX_TICK, check_noise, check_settings, check_whole
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum, Term
@@ -148,8 +148,7 @@ class EndlessBridge(Settings, LinearMechanism[State]):
         release, total, noises = np.empty(len(values)), state.total, state.noise
         for part in bridge.step_parts(noises, state.tick - epoch.begin, noise):
             total[part] += values[part]
-            counts = carry_rests(total[part] + noises.whole[part], noises.rest[part], bridge.span)
-            release[part] = to_release(*counts, bridge.span)
+            release[part] = to_release(total[part] + noises.whole[part], noises.rest[part], bridge.span)
         self._advance(state, 1, epoch)
         return release
 

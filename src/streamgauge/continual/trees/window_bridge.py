@@ -36,7 +36,7 @@ import numpy as np
 
 from streamgauge.continual.mechanism import LinearMechanism, Release, Settings
 from streamgauge.continual.strategy import Strategy
-from streamgauge.continual.trees.bridge import Bridge, BridgeState, carry_rests, to_release
+from streamgauge.continual.trees.bridge import Bridge, BridgeState, to_release
 from streamgauge.continual.trees.bridge_tree import MAX_LEVELS, MAX_RADIX, UNIT_NOISE, BridgeTree, parse_radices
 from streamgauge.continual.trees.window_sum import check_window
 from streamgauge.continual.validation import check_noise, check_settings, check_whole
@@ -120,14 +120,14 @@ class WindowBridge(Settings, LinearMechanism[State]):
 
     def _divide(self, counts: Ints, rests: Ints) -> Release:
         """Return differences of noisy counts as releases. Both parts are differences, so rests may be negative."""
-        return to_release(*carry_rests(counts, rests, self.bridge.span), self.bridge.span)
+        return to_release(counts, rests, self.bridge.span)
 
     def step(self, state: State, values: Ints, noise: Noise) -> Release:
         """Advance part by part, as `Bridge.step_parts` does."""
         release, noises = np.empty(len(values)), state.noise
         last, row = state.tick % self.window, (state.tick + 1) % self.window
         for part in self.bridge.step_parts(noises, state.tick, noise):
-            whole, rest = carry_rests(noises.whole[part], noises.rest[part], self.bridge.span)
+            whole, rest = noises.whole[part], noises.rest[part]
             total = state.sums[last, part] + values[part]
             counts = (total + whole) - (state.sums[row, part] + state.noises[row, part])
             release[part] = self._divide(counts, rest - state.rests[row, part])
