@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from streamgauge.runtime.commands.queue import AddRelease, AnnounceIntrusion, Command, CommandQueue, EndRelease
-from streamgauge.runtime.intrusion import intrude
 from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.testing.noise import SilentNoise
 from tests.runtime.test_adhoc_releases import build_request
@@ -100,19 +99,3 @@ def test_killed_command_leaves_the_key_of_user_hashes(tmp_path: Path, kind: str,
     before = state_of(made)["secret"]
     forked(partial(run_private, made, 41, 63, build_command(kind, made, tmp_path), step=step))
     assert state_of(made)["secret"] == before
-
-
-def test_twin_that_commits_registers_without_that_key_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A sealed store deletes all parts that it is not given. So it refuses a state without the key."""
-    made, whole = counts(tmp_path), intrude.Intrusion
-
-    def build_intrusion(*each: Any, **more: Any) -> intrude.Intrusion:
-        return whole(*each, **{**more, "also": {}})
-
-    monkeypatch.setattr(intrude, "Intrusion", build_intrusion)
-    run_private(made, 0, 13)
-    with pytest.raises(ValueError, match="state must be given whole to a store that is sealed, got none of secret"):
-        run_private(made, 13, 33, AnnounceIntrusion(tmp_path / "court"))
-    assert "secret" in state_of(made)

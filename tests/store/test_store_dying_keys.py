@@ -266,3 +266,15 @@ def test_store_continues_with_previous_keys_after_failed_commit(tmp_path, key, m
     store.commit(tick=2, state={"run": plain(2)})
     store.close()
     assert Store.open_writer(tmp_path / "s", key, create=False).state() == {"run": plain(2), "other": plain(1, "other")}
+
+
+def test_half_a_state_in_a_sealed_store_is_refused(tmp_path, key):
+    """A sealed store deletes all parts that a commit does not have, such as the key of user hashes."""
+    store = Store.open_writer(tmp_path / "s", key, create=True)
+    store.commit(tick=1, state={"run": plain(1), "secret": plain(1, "secret")})
+    store.seal()
+    with pytest.raises(ValueError, match="state must be given whole to a store that is sealed, got none of secret"):
+        store.commit(tick=2, state={"run": plain(2)})
+    store.commit(tick=2, state={"run": plain(2), "secret": None})
+    store.commit(tick=3, state={"run": plain(3)})
+    store.close()
