@@ -6,13 +6,12 @@
 **Promise.** The run has the lock, key, rollback guard and crash law of `streamgauge run`, from its start to its end.
 Commands reopen nothing (`runtime.commands`). After its last tick the run waits for commands, and readers can read.
 
-After a failure of the run, readers can still read. Whatever ends its thread, the state is then "failed" and waiting
-commands are rejected. Only after that are lock and store released.
+After a failure readers can still read. The state is "failed" and waiting commands are rejected before lock and
+store are released.
 
-**Privacy.** `state` and `error` are public; the error is the name of a class. `progress`, `failure` and the
-messages of `on_failure` are for the curator. A failure lives as long as the server, so its frames, which
-reference records and registers, are cleared first (`clear_traceback`). With pan_private = true its lines and
-its cause are cleared, too.
+**Privacy.** `state` and `error`, the name of a class, are public. `progress`, `failure` and `on_failure` are for the
+curator. A failure lives as long as the server, so its frames are cleared first (`clear_traceback`), and with
+pan_private = true its lines and its cause, too.
 """
 
 from collections import Counter

@@ -5,11 +5,8 @@
 Promise
     Store, lock, sinks, source and open ticks stay as they are. A release is built, and the engine has its measures,
     before its charge is committed. So a charged release can run, and a release that fails is not charged. Charges,
-    pins and ends of one batch are in one transaction. If that commit fails, the run fails, as after any commit. A
-    killed run continues with exactly the commands that were committed. No command is resolved before that commit.
-
-    A batch has a bounded number of new releases and groups, and a round of the run follows. So no rate of commands
-    delays a tick.
+    pins and ends of one batch are in one transaction. No command is resolved before it, and a killed run continues
+    with exactly the committed ones. A batch is bounded, and a round follows, so no rate of commands delays a tick.
 
 Privacy
     A new release begins after the last tick that an event may be in when readers see its charge. So no open tick

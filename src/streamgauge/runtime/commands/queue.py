@@ -12,15 +12,13 @@ whole interval after that:
     --x-------x---------------|-------------------|-----   multiples of `interval` since the stream's start
 
 Privacy
-    Which commands are applied together, and when their replies leave, are functions of request times, unless the work
-    takes longer than the interval. Then the replies leave at a later multiple.
+    When replies leave is a function of request times, unless the work takes longer than the interval. Then they leave
+    at a later multiple. No tick after the last one of a release that waits for its end closes before that end is
+    applied (`limit_due_tick`). So its last tick follows from the time of the request. All due ends are applied
+    together, so they delay a tick by one round at most.
 
-    No tick after the last one of a release that waits for its end closes before that end is applied
-    (`limit_due_tick`). So its last tick follows from the time of the request. All due ends are applied together, so
-    they delay a tick by one round at most.
-
-    Clients get refusals that follow from declarations, the ledger and the clock. Of any other failure, which may depend
-    on the source, a sink or the store, clients learn only that it happened. The curator gets its text.
+    Clients get refusals that follow from declarations, the ledger and the clock. Of any other failure they learn only
+    that it happened. The curator gets its text.
 """
 
 from collections import deque

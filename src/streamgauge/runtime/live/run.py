@@ -3,8 +3,8 @@
     A tick closes if two conditions are met: the wall clock has passed its end plus `allowed_lateness`, and the
     source has been read up to the end that it had at that moment.
 
-So an hour of downtime does not make an hour of late events. An event of a closed tick is late: it is dropped, or
-counted in the oldest open tick. An event further in the future than `allowed_earliness` is dropped.
+So an hour of downtime does not make an hour of late events. A late event is dropped, or counted in the oldest open
+tick. An event further in the future than `allowed_earliness` is dropped.
 
 Privacy
     The tick of an event depends on that event and the clock only. Closed ticks never open again. Events of open
@@ -30,11 +30,8 @@ Reports
 
 Backlog and commands
     A backlog of ticks is closed in batches, and a stop takes effect after each commit. Due commands are applied after a
-    complete round: all available data is read and all due ticks are closed. So ticks close however many commands
-    arrive. If a release is to end, no tick after its last one closes before that command is applied
-    (`CommandQueue.limit_due_tick`). So its last tick does not depend on the duration of the round.
-
-    A run that has nothing left to publish waits for commands, and reads nothing. It ends when no command can come.
+    complete round. So ticks close however many commands arrive. A run that has nothing left to publish waits for
+    commands, and reads nothing. It ends when no command can come.
 """
 
 from collections.abc import Generator, Iterator

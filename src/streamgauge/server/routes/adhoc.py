@@ -1,13 +1,11 @@
 """Requests of analysts: plan, add and end releases.
 
-**Privacy.** Plans, costs and refusals follow from declarations and the ledger. The run applies a command after a
-round, whose duration depends on data. So the reply leaves by the clock (`CommandSchedule`) when the ledger
-shows the charge, and plans use the published ledger. A plan begins by the clock, since the open
-tick of the store would show that events arrived. Failures of the run become a state, without their text.
+**Privacy.** Plans, costs and refusals follow from declarations and the published ledger. The run applies a command
+after a round, whose duration depends on data. So the reply leaves by the clock (`CommandSchedule`). A plan begins by
+the clock, since the open tick of the store would show that events arrived. Failures of the run become a state.
 
-Two replies leave at once: the server stops, and the run catches up. The second depends on the clock when it
-begins, and on the duration of the work when it ends (docs/limits.md). Plans use processor time of the run. So
-one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
+Two replies leave at once: the server stops, and the run catches up (docs/limits.md). Plans use processor time of the
+run. So one plan is made at a time, and their number is bounded (`adhoc.max_plans_per_minute`).
 
 **Promise.** A request that waits for the run uses no thread. Planning has one thread with a short queue
 (`max_waiting_plans`), so readers never wait for analysts. The wait for a plan does not count: a release is added at
