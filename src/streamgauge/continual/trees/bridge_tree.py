@@ -22,7 +22,7 @@ Privacy
     times as much. For discrete Gaussian noise the argument needs rows that are drawn when their last item arrives,
     which these are not. Other losses are rejected.
     Releases are floats of one exact sum, in units of 1/prod(radices) modulo 2^64. All parts of it move together, so
-    wrap-around harms nobody's privacy.
+    wrap-around harms no one's privacy.
     Memory holds the exact total and noise of the future. It is not pan-private, and must be guarded. Two runs
     that continue from one save would share that noise, so one of them draws it again first
     (`redraw_future_noise`). Its releases after the save are then those of an independent run.
