@@ -160,7 +160,7 @@ def test_file_reusing_name_of_ad_hoc_release_is_refused(tmp_path):
 
 @pytest.mark.parametrize("second", [9, 11, 12])
 def test_release_behind_server_begins_after_readers_can_observe_it(tmp_path, second):
-    """Commands of the seconds up to 12 are applied at second 12, and readers see them at second 24."""
+    """Commands of the seconds up to 14 are applied at second 14.4, and readers see them at second 24."""
     made = made_in(tmp_path)
     schedule = CommandSchedule(made.file.stream.start, 12 * SECOND)
     clock = world(tmp_path, at=second)

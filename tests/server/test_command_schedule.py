@@ -11,24 +11,21 @@ REQUESTS = range(START, START + 30 * SECOND, SECOND // 7)
 
 
 @pytest.mark.parametrize("interval", [SECOND // 4, SECOND, 3 * SECOND // 2, 10 * SECOND])
-def test_replies_leave_a_whole_delay_after_the_start(interval: int) -> None:
+def test_replies_leave_four_fifths_of_a_delay_after_the_start(interval: int) -> None:
     schedule = CommandSchedule(START, interval)
     starts = sorted({schedule.find_start_time(moment) for moment in REQUESTS})
     assert all(after - before >= interval for before, after in pairwise(starts))
     for moment in REQUESTS:
         start, reply = schedule.find_start_time(moment), schedule.find_reply_time(moment)
-        assert moment <= start == reply - interval
+        assert moment <= start == reply - interval + interval // 5
         assert start - moment < interval
         assert (reply - START) % interval == 0
 
 
-def test_requests_between_two_multiples_have_one_reply_time() -> None:
-    schedule = CommandSchedule(0, SECOND)
-    assert [schedule.find_reply_time(moment) for moment in (1, SECOND, SECOND + 1)] == [
-        2 * SECOND,
-        2 * SECOND,
-        3 * SECOND,
-    ]
+def test_requests_of_one_interval_have_one_reply_time() -> None:
+    schedule, last = CommandSchedule(0, SECOND), SECOND + SECOND // 5
+    found = [schedule.find_reply_time(moment) for moment in (last - SECOND + 1, SECOND, last, last + 1)]
+    assert found == [2 * SECOND, 2 * SECOND, 2 * SECOND, 3 * SECOND]
 
 
 def test_unaligned_command_starts_at_once_and_its_reply_is_aligned() -> None:
@@ -36,7 +33,7 @@ def test_unaligned_command_starts_at_once_and_its_reply_is_aligned() -> None:
     for moment in REQUESTS:
         reply = schedule.find_reply_time(moment)
         assert schedule.find_start_time(moment) == moment
-        assert SECOND <= reply - moment < 2 * SECOND
+        assert 0.8 * SECOND <= reply - moment < 1.8 * SECOND
         assert (reply - START) % SECOND == 0
 
 

@@ -93,11 +93,11 @@ def test_command_waits_for_its_time_and_excludes_later_ones() -> None:
     queue.submit(first)
     now[0] = 9
     assert (queue.has_due(), queue.take_due()) == (False, [])
-    now[0] = 12  # the round took longer than the interval
+    now[0] = 13  # the round took longer than the interval
     queue.submit(second)
     assert queue.take_due() == [first]
     assert (queue.has_due(), queue.take_due()) == (False, [])
-    now[0] = 20
+    now[0] = 22
     assert queue.take_due() == [second]
 
 
@@ -128,7 +128,7 @@ def test_due_ticks_are_limited_by_waiting_ends_alone() -> None:
     queue.submit(EndRelease("b"))
     assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 20  # the reply time
     assert queue.limit_due_tick(lambda: 7, lambda moment: moment, {"b"}) == 7
-    now[0] = 10
+    now[0] = 12
     queue.take_due()
     assert queue.limit_due_tick(lambda: 99, lambda moment: moment, {"b"}) == 99
 

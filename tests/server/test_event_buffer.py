@@ -11,7 +11,17 @@ from streamgauge.server.publishing.feed import EventBuffer, ReleaseEvent, encode
 from streamgauge.server.publishing.reader import ReaderPool
 from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
-from tests.support.served import CountedBuffer, Stepped, close, file_of, leave, running, stepped, write
+from tests.support.served import (
+    CountedBuffer,
+    Stepped,
+    close,
+    file_of,
+    leave,
+    publish_and_encode,
+    running,
+    stepped,
+    write,
+)
 
 Live = tuple[Runner, Stepped]
 
@@ -41,7 +51,7 @@ def test_tick_enters_buffer_at_its_publish_time(live: Live) -> None:
 def test_id_of_unpublished_event_is_unknown(live: Live) -> None:
     runner, _ = live
     whole = EventBuffer(runner.event_buffer.readers)
-    whole.advance(2**62)  # a twin that does not wait
+    publish_and_encode(whole, 2**62)  # a twin that does not wait
     place, mark = whole.published.id.split(".")
     assert whole.is_known_id(int(place), mark)
     assert not runner.event_buffer.is_known_id(int(place), mark)
@@ -76,9 +86,9 @@ ONE_EVENT = Tuning(max_buffered_events=1)
 def test_buffer_is_bounded_and_the_rest_comes_from_the_store(live: Live) -> None:
     runner, _ = live
     buffer = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
-    buffer.advance(runner.event_buffer.published.commit_number)
+    publish_and_encode(buffer, runner.event_buffer.published.commit_number)
     assert [event.row_number for event in buffer.find_buffered(0, 64) or []] == [1]
-    buffer.advance(2**62)
+    publish_and_encode(buffer, 2**62)
     assert buffer.find_buffered(0, 64) is None
     assert [event.row_number for event in buffer.find_buffered(1, 64) or []] == [2]
     assert [event.row_number for event in buffer.read_stored(0, 64)] == [1, 2]
@@ -87,7 +97,7 @@ def test_buffer_is_bounded_and_the_rest_comes_from_the_store(live: Live) -> None
 def test_burst_larger_than_buffer_leaves_no_gap(live: Live) -> None:
     runner, _ = live
     fresh = EventBuffer(runner.event_buffer.readers, ONE_EVENT)
-    fresh.advance(2**62)
+    publish_and_encode(fresh, 2**62)
     assert fresh.published.row_number == 2
     assert fresh.find_buffered(0, 64) is None
     assert [event.row_number for event in fresh.find_buffered(1, 64) or []] == [2]

@@ -29,6 +29,7 @@ from tests.support.served import (
     file_of,
     leave,
     listening,
+    publish_and_encode,
     running,
     stepped,
     ticks_of,
@@ -159,7 +160,7 @@ def test_id_of_another_history_gets_a_reset(world: World, last: str) -> None:
 def test_id_of_unpublished_event_gets_a_reset(world: World) -> None:
     close(world.runner, world.clock, world.tick + 1)
     whole = EventBuffer(world.runner.event_buffer.readers)
-    whole.advance(2**62)
+    publish_and_encode(whole, 2**62)
     assert whole.published.row_number > world.runner.event_buffer.published.row_number
     with Listener(world.port, "", whole.published.id) as listener:
         assert listener.next().event == "reset"

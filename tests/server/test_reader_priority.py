@@ -18,7 +18,19 @@ from streamgauge.server.runner import Runner
 from streamgauge.server.tuning import Tuning
 from tests.server.test_adhoc import ASKED
 from tests.support.people import House
-from tests.support.served import CountedBuffer, Stepped, ask, close, eventually, file_of, leave, running, stepped, write
+from tests.support.served import (
+    CountedBuffer,
+    Stepped,
+    ask,
+    close,
+    eventually,
+    file_of,
+    leave,
+    publish_and_encode,
+    running,
+    stepped,
+    write,
+)
 
 Live = tuple[Runner, Stepped]
 
@@ -94,7 +106,7 @@ def test_burst_encodes_only_events_that_fit_the_buffer(live: Live) -> None:
     eventually(lambda: runner.publisher.last_commit and runner.progress and runner.progress.tick == 60)
     leave(runner, clock, 612)
     fresh = ShortBuffer(runner.event_buffer.readers, Tuning(max_buffered_bytes=1000, rows_per_read=4))
-    fresh.advance(2**62)
+    publish_and_encode(fresh, 2**62)
     assert sorted(fresh.encoded_ticks) == [57, 58, 59, 60]
     assert [event.row_number for event in fresh.find_buffered(57, 64) or []] == [58, 59, 60]
     assert fresh.find_buffered(56, 64) is None

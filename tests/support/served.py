@@ -147,6 +147,12 @@ class CountedBuffer(EventBuffer):
         return super().encode_event(released, ident)
 
 
+def publish_and_encode(buffer: EventBuffer, number: int) -> None:
+    """Publish commits up to a number, and encode their events."""
+    buffer.publish(number)
+    buffer.encode_events()
+
+
 IMMEDIATE_SCHEDULE = CommandSchedule()
 
 

@@ -133,7 +133,12 @@ def run_input(session: RunSession, source: StreamingSource) -> Generator[list[Ti
             quarantine.inspect_block(engine, block, answer.counts, source.header)
             waiting.add(answer.tallies)
     session.warn_of_header(source.header)
-    _pin_fingerprint(session, digest.hexdigest().encode(), quarantine)
+    mark = digest.hexdigest().encode()
+    if session.fingerprint is None:
+        session.publisher.commit(state={FINGERPRINT_PART: mark, **quarantine.save_state()})
+    elif session.fingerprint != mark:
+        rule = "standard input must be what was charged"
+        raise RunRefusedError(f"{session.file.path.name}: {rule}, got another: nothing of it was published")
     yield from publish_ticks(batches, waiting.close(last), first, last, lambda: None)
 
 
@@ -145,12 +150,3 @@ def wait_for_header(source: StreamingSource, options: Options) -> Iterable[Sourc
     """
     source.wait_for_header(lambda: options.clock.sleep(INPUT_POLL_MICROSECONDS), options.stop)
     return source.schemas()
-
-
-def _pin_fingerprint(session: RunSession, mark: bytes, quarantine: Quarantine) -> None:
-    """Pin the fingerprint of the input, or reject an input that was not charged."""
-    if session.fingerprint is None:
-        session.publisher.commit(state={FINGERPRINT_PART: mark, **quarantine.save_state()})
-    elif session.fingerprint != mark:
-        rule = "standard input must be what was charged"
-        raise RunRefusedError(f"{session.file.path.name}: {rule}, got another: nothing of it was published")

@@ -89,11 +89,6 @@ class RunSession:
         for cursor in self.publisher.sink_cursors:
             cursor.adhoc_releases = adhoc
 
-    @property
-    def opened_tick(self) -> int:
-        """Last tick that an event may have been counted in, by the store."""
-        return find_opened_tick(self.publisher.store)
-
     def build_opened_marks(self, opened_tick: int) -> dict[str, bytes]:
         """Return the mark of the last tick that an event may have been counted in."""
         return {OPENED_MARK: str(opened_tick).encode()} if self.file.stream.mode == "streaming" else {}
@@ -106,11 +101,7 @@ class RunSession:
     def wait_for_commands(self) -> bool:
         """Wait until commands are due; return False if none can come."""
         queue = self.options.commands
-        if queue is None:
-            return False
-        if not queue.has_due():
-            queue.on_idle()
-        return queue.wait(self.options.stop)
+        return queue is not None and queue.wait(self.options.stop)
 
     def warn_of_header(self, header: Sequence[str] | None) -> None:
         """Warn the curator if a file after the charge lacks a declared column."""
@@ -241,7 +232,8 @@ class SessionBuilder:
         new = [name for name in self.ledger_log.open_releases() if name not in charged]
         acts += lost.recharge(self.ledger_log, new, new=True) + lost.enter_lost_charges(self.ledger_log)
         state = {**self._build_new_state(), **build_removals(self.state, self._find_running())}
-        self.build_runs()  # before the charge, so a release that cannot be built is never charged
+        for entry in self._find_running().values():  # before the charge, so that a charged release can be built
+            self.runs.append(self.build_run(entry))
         if lost.last_drawn_tick:
             state |= self._redraw_future_noise()
         if acts or state:
@@ -383,12 +375,8 @@ class SessionBuilder:
             fresh[FINGERPRINT_PART] = self.fingerprint
         return fresh
 
-    def build_runs(self) -> None:
-        """Build the running releases, each at its next tick."""
-        for entry in self._find_running().values():
-            self.runs.append(self.build_run(entry))
-
     def build_run(self, entry: ChargedRelease) -> ReleaseRun:
+        """Build the run of a release at its next tick."""
         name, noise = entry.name, self.options.noise
         plans = {plan.name: plan for plan in self.plans}
         plan = plans.get(base_name(name)) or plan_ended_release(self.file, entry, self.ledger_log)

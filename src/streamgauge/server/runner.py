@@ -238,26 +238,22 @@ class Runner:
             ends = [each.end for each in released] if self.file.stream.mode == "streaming" else []
             closed = max(ends, default=0) + self.file.stream.allowed_lateness
             self.publisher.add_commit(store.number, closed=closed)
-        self._clear_catch_up()
         if not self._stop.is_set():
             self._pause()
 
-    def _schedule_commands(self, started_at: int) -> None:
-        """Schedule the commit of commands that were applied at a time."""
+    def _schedule_commands(self, reply_time: int) -> None:
+        """Schedule the commit of commands with their replies."""
         assert self._session is not None  # it has applied them
-        self.publisher.add_commit(self._session.publisher.store.number, closed=started_at)
+        closed = reply_time - self.file.server.publish_delay
+        self.publisher.add_commit(self._session.publisher.store.number, closed=closed)
 
     def _pause(self) -> None:
         """Show readers that nothing more is published once they have seen the last commit."""
-        self._clear_catch_up()
+        if self.progress is not None:
+            self.progress = replace(self.progress, catch_up_tick=None)
         self.publisher.finish()
         if self.inbox is not None:
             self.inbox.pause()
-
-    def _clear_catch_up(self) -> None:
-        """Clear the catch-up target of a run that is over."""
-        if self.progress is not None:
-            self.progress = replace(self.progress, catch_up_tick=None)
 
     def _build_options(self) -> Options:
         return replace(self.options, stop=self._stop, commands=self.command_queue, on_progress=self.report_progress)

@@ -11,7 +11,7 @@ class Tuning:
     """Constants of one server; the runner has them, and its routes read them there."""
 
     # Commands
-    align_commands: bool = True  # False: commands are applied when they arrive, not at multiples of publish_delay
+    align_commands: bool = True  # False: commands are applied when they arrive, not once in each publish_delay
     max_waiting_plans: int = 24  # requests that may wait for the planning thread
 
     # Posted events

@@ -35,7 +35,7 @@ from streamgauge.runtime.commands.queue import (
 from streamgauge.runtime.intrusion.intrude import IntrusionProgress, announce_intrusion, to_public_intrusion_error
 from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.runtime.release_run import ReleaseRun
-from streamgauge.runtime.ticks import newest_tick
+from streamgauge.runtime.ticks import find_opened_tick, newest_tick
 from streamgauge.store.encryption import SECRET_PART, overwrite
 from streamgauge.store.store import LedgerEntry
 
@@ -98,9 +98,8 @@ class CommandBatch:
     ) -> None:
         self.session, self.queue, self.change_measures, self.commands = session, queue, change_measures, commands
         self.file, self.stream = session.file, session.file.stream
-        self.opened_tick = max(opened_tick, session.opened_tick)
+        self.opened_tick = max(opened_tick, find_opened_tick(session.publisher.store))
         times = [command.requested_at for command in commands]
-        self.start_time = max(map(queue.schedule.find_start_time, times), default=0)
         self.reply_time = max(map(queue.schedule.find_reply_time, times), default=0)
         self.log: LedgerLog | None = None  # a changed copy of the ledger
         self.entries: list[LedgerEntry] = []
@@ -223,7 +222,7 @@ class CommandBatch:
         for run in self.ended if self.stream.pan_private else ():
             run.drop_finished_runs()
         session.adopt_ledger(log)
-        self.queue.on_commit(self.start_time)
+        self.queue.on_commit(self.reply_time)
 
     def _save_state(self) -> dict[str, bytes | None]:
         """Return the parts that change. With pan_private = true the store is sealed, so a commit needs all of them."""
@@ -244,8 +243,8 @@ class CommandBatch:
             if refusal.is_fault:
                 self.queue.on_failure(failure)
             if progress.is_committed:
-                self.queue.on_commit(self.start_time)
+                self.queue.on_commit(self.reply_time)
             command.reject(refusal)
         else:
-            self.queue.on_commit(self.start_time)
+            self.queue.on_commit(self.reply_time)
             command.resolve(export)

@@ -5,14 +5,14 @@
     pipeline.run(commands=queue)                      takes them between two ticks
     added.result()                                    None, or raises CommandRefusedError
 
-With a schedule, all commands between two multiples of its interval are applied at the later one. Their replies leave a
-whole interval after that:
+With a schedule, commands are applied once in each interval, a fifth of it after a multiple, since ticks close at
+multiples. Replies leave at the next multiple, less than two intervals after each request:
 
-    request   request      applied             reply
-    --x-------x---------------|-------------------|-----   multiples of `interval` since the stream's start
+        request   request  applied     reply
+    --|-----x---------x-|----+-----------|-----   multiples of `interval` since the stream's start
 
 Privacy
-    When replies leave is a function of request times, unless the work takes longer than the interval. Then they leave
+    When replies leave is a function of request times, unless the work takes longer than that. Then they leave
     at a later multiple. No tick after the last one of a release that waits for its end closes before that end is
     applied (`limit_due_tick`). So its last tick follows from the time of the request. All due ends are applied
     together, so they delay a tick by one round at most.
@@ -38,6 +38,7 @@ from streamgauge.runtime.adhoc.releases import AdHocRelease
 MAX_BATCH_COMMANDS = 16  # new releases and intrusions of one commit: a due tick closes before the next ones
 MAX_BATCH_VALUES = 20_000  # values of a tick of the new releases of one commit, unless the first has more
 IDLE_POLL_SECONDS = 0.25
+START_DELAY_PART = 5  # commands are applied this part of the interval after a multiple
 
 
 class CommandRefusedError(ValueError):
@@ -133,13 +134,19 @@ class CommandSchedule:
     interval: int = 0
     is_aligned: bool = True  # False: commands are applied when they arrive, and their replies are aligned
 
+    @property
+    def start_delay(self) -> int:
+        """Time from a multiple to the application of commands."""
+        return self.interval // START_DELAY_PART
+
     def find_start_time(self, requested_at: int) -> int:
         """Return the time at which a command is applied."""
-        return next_multiple(self.start, self.interval, requested_at) if self.is_aligned else requested_at
+        first = self.start + self.start_delay
+        return next_multiple(first, self.interval, requested_at) if self.is_aligned else requested_at
 
     def find_reply_time(self, requested_at: int) -> int:
         """Return the earliest time at which readers and the client see the result."""
-        return self.find_publish_time(self.find_start_time(requested_at) + self.interval)
+        return self.find_publish_time(self.find_start_time(requested_at) + self.interval - self.start_delay)
 
     def find_publish_time(self, moment: int) -> int:
         """Return the earliest time at which readers see a commit of a moment."""
@@ -155,7 +162,7 @@ class CommandQueue:
 
     schedule: CommandSchedule = CommandSchedule()
     now: Callable[[], int] = field(default_factory=lambda: SystemClock().now)
-    on_commit: Callable[[int], None] = ignore  # gets the start time of commands after their commit
+    on_commit: Callable[[int], None] = ignore  # gets the reply time of commands after their commit
     on_idle: Callable[[], None] = ignore  # called when the run begins to wait for commands
     on_failure: Callable[[Exception], None] = ignore  # gets failures that clients learn nothing of
     find_finished: Callable[[], Collection[str]] | None = None  # ended releases whose last tick readers see
@@ -186,7 +193,8 @@ class CommandQueue:
     def take_due(self) -> list[Command]:
         """Return the due commands in the order of their application: all ends, and a bounded number of others."""
         with self._condition:
-            due = [each for each in self._pending if self._find_start(each) <= self.now()]
+            find_start = self.schedule.find_start_time
+            due = [each for each in self._pending if find_start(each.requested_at) <= self.now()]
             found: list[Command] = [each for each in due if isinstance(each, EndRelease)]
             others = [each for kind in (AddRelease, AnnounceIntrusion) for each in due if isinstance(each, kind)]
             size = 0
@@ -215,6 +223,8 @@ class CommandQueue:
 
     def wait(self, stop: Flag) -> bool:
         """Wait until a command is due; return False once the queue is closed or a stop is requested."""
+        if not self.has_due():
+            self.on_idle()
         with self._condition:
             while not (self._is_closed or stop.is_set() or self.has_due()):
                 left = self._find_wait_microseconds()
@@ -235,10 +245,7 @@ class CommandQueue:
             self.reject_pending(RunStoppingError())
             self._condition.notify()
 
-    def _find_start(self, command: Command) -> int:
-        return self.schedule.find_start_time(command.requested_at)
-
     def _find_wait_microseconds(self) -> int | None:
         """Return the time until a command is due; None if none waits."""
-        starts = map(self._find_start, self._pending)
+        starts = (self.schedule.find_start_time(each.requested_at) for each in self._pending)
         return max(0, min(starts) - self.now()) if self._pending else None

@@ -80,11 +80,6 @@ class EventBuffer:
         with self.readers.lend(self.published.commit_number) as reader:
             yield reader
 
-    def advance(self, number: int) -> None:
-        """Publish commits up to a number, and encode their events."""
-        self.publish(number)
-        self.encode_events()
-
     def publish(self, number: int) -> None:
         """Publish commits up to a number for readers."""
         with self._publish_lock, self.readers.lend(max(number, self.published.commit_number)) as reader:
@@ -167,7 +162,11 @@ class EventBuffer:
 
     def encode_event(self, released: TickRelease, ident: str) -> bytes:
         """Return the event of a tick: its values, or its address if it is too wide."""
-        return encode_sse("release", event_as_json(released, self.tuning.max_event_groups), ident)
+        if len(released.shape.groups) <= self.tuning.max_event_groups:
+            return encode_sse("release", tick_as_json(released), ident)
+        times = {"tick": released.tick, "start": format_utc_time(released.start), "end": format_utc_time(released.end)}
+        href = f"/api/releases/{quote(released.release, safe='')}?from={released.tick}&to={released.tick}"
+        return encode_sse("release", {"release": released.release, **times, "href": href}, ident)
 
     def _wake_waiters(self) -> None:
         with self._lock:
@@ -186,16 +185,6 @@ def _resolve_waiter(bell: "asyncio.Future[None]") -> None:
 def build_event_id(place: int, chain: str) -> str:
     """Return an id that names a row of one history."""
     return f"{place}.{chain[:8]}"
-
-
-def event_as_json(released: TickRelease, max_groups: int) -> dict[str, Any]:
-    """Return the event of a tick: its values, or its address if it is too wide."""
-    if len(released.shape.groups) <= max_groups:
-        return tick_as_json(released)
-    times = {"tick": released.tick, "start": format_utc_time(released.start), "end": format_utc_time(released.end)}
-    span = f"from={released.tick}&to={released.tick}"
-    href = f"/api/releases/{quote(released.release, safe='')}?{span}"
-    return {"release": released.release, **times, "href": href}
 
 
 def encode_sse(event: str, data: Any, ident: str = "") -> bytes:
@@ -245,9 +234,7 @@ class PublishThread:
         with suppress(StoreNotFoundError), open_reader(self._file) as reader:
             self.schedule.last_published = self._cursor.read(reader)
             written = min(read_last_write_time(self._file) + MICROSECONDS_PER_SECOND, self.now())
-            latest_entry = max(
-                (act.time for act in reader.ledger_entries()), default=0
-            )  # when acts are shown, at the earliest
+            latest_entry = max((act.time for act in reader.ledger_entries()), default=0)  # shown then at the earliest
             ready = max(written, min(latest_entry, self._command_schedule.find_reply_time(self.now())))
             self.schedule.add(reader.number, committed=ready, closed=self._find_closing_time(reader.tick))
         self.refresh()
@@ -327,7 +314,5 @@ class PublishThread:
                 self.publish_due()
             wait = self.schedule.find_wait(self.now())
             behind = self.schedule.last_published > self.event_buffer.streamed.commit_number
-            seconds = (
-                POLL_SECONDS if behind else None if wait is None else min(POLL_SECONDS, wait / MICROSECONDS_PER_SECOND)
-            )
-            self._wakeup.wait(seconds)
+            wait = 10**6 if behind else wait
+            self._wakeup.wait(None if wait is None else min(POLL_SECONDS, wait / MICROSECONDS_PER_SECOND))

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from hashlib import sha256
+from operator import attrgetter
 from pathlib import Path
 from threading import Lock
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -30,7 +31,7 @@ from streamgauge.plan.planner import build_schema
 from streamgauge.privacy import Unit
 from streamgauge.releases.codec import HEADER
 from streamgauge.releases.schema import ReleaseSchema
-from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
+from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.store.hash_chain import genesis
 from streamgauge.store.reader import MAX_BATCH_ROWS, SQLITE, LedgerEntry, StoreReader, Trace
 
@@ -271,10 +272,7 @@ class FinishedReleases:
     def __init__(self) -> None:
         self._names: frozenset[str] = frozenset()
 
-    @staticmethod
-    def find_final_tick(release: ChargedRelease) -> int | None:
-        """Return the last tick of an ended release that is published."""
-        return release.final_tick
+    find_final_tick = staticmethod(attrgetter("final_tick"))  # of an ended release: the last tick that is published
 
     def find_finished(self, ledger_log: LedgerLog, reader: PublishedReader) -> frozenset[str]:
         """Return the names, by the published commits."""
