@@ -112,7 +112,7 @@ class Runner:
     @property
     def is_catching_up(self) -> bool:
         """True if the run is many ticks behind the clock."""
-        progress = self.progress
+        progress = None if self._stop.is_set() else self.progress
         return progress is not None and progress.catch_up_tick is not None and progress.tick < progress.catch_up_tick
 
     @property
