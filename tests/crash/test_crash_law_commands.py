@@ -92,6 +92,7 @@ def test_killed_command_is_committed_whole_or_not_at_all(tmp_path: Path, kind: s
         assert ticks_of(made, "asked") == [*range(first, 10)]
 
 
+@pytest.mark.one_of_each("kind")
 @pytest.mark.parametrize(("kind", "step"), CASES)
 def test_killed_command_leaves_the_key_of_user_hashes(tmp_path: Path, kind: str, step: str) -> None:
     made = counts(tmp_path)
