@@ -1,4 +1,4 @@
-"""What tests of several folders share; imported as `tests.support`."""
+"""Helpers that tests of several folders share; imported as `tests.support`."""
 
 from pathlib import Path
 

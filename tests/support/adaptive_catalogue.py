@@ -58,7 +58,7 @@ class Adapting:
 
     @property
     def width(self) -> int:
-        """How many groups a run has where it is not free."""
+        """Return the number of groups of a run."""
         return len(TREE.leaves) if "hierarchy" in dict(self.settings) else 3
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ def cases() -> Iterator[Adapting]:
 
 
 def truth(claim: AdaptiveMechanism[Any], values: np.ndarray, lowest: float = -np.inf) -> np.ndarray:
-    """What is estimated of values (ticks, width): the requested window, of counts as declared."""
+    """Return the true value that each release estimates, for values (ticks, width)."""
     counted = values if lowest < 0 else np.maximum(values, 0)
     hierarchy = getattr(claim, "hierarchy", None)
     nodes = counted if hierarchy is None else hierarchy.sum_leaves(counted)

@@ -66,7 +66,7 @@ class Flat:
         self._places: dict[str, int] = {}
 
     def table(self, name: str, **slots: tuple[int, Any]) -> None:
-        """Slots are `number = (size, value)` or `(4, "name of what it refers to")`."""
+        """Add a table whose slots are `number = (size, value)` or `(4, "name of the referenced part")`."""
         count = 1 + max((int(slot[1:]) for slot in slots), default=-1)
         offsets, place = [0] * count, 4
         for slot, (size, _) in sorted(slots.items(), key=lambda each: -each[1][0]):

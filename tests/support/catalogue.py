@@ -87,7 +87,7 @@ class Case:
 
     @property
     def unbounded(self) -> bool:
-        """Whether the claim can be made for a stream without an end."""
+        """Return whether the claim can be made for a stream without an end."""
         try:
             return self.claim(None).horizon is None
         except (ValueError, TypeError):
@@ -125,7 +125,7 @@ def cases() -> Iterator[Case]:
 
 
 def keeps(case: Case) -> bool:
-    """Whether the claim can be made; a refusal must say why, in the house's words."""
+    """Return whether the claim can be made. A refusal must be a message of the package."""
     try:
         case.claim(20)
     except ValueError as refusal:

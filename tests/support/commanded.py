@@ -31,5 +31,5 @@ class CommandedNoise:
 
 
 def charged(claim: Any, noise: CommandedNoise) -> Fraction:
-    """What a step has spent, by the noise that it requested: a vector that moves by l1 loses l1/scale."""
+    """Return the loss of a step by its requested noise: a vector that moves by l1 loses l1/scale."""
     return sum((claim.tick_sensitivity.l1 / scale for scale in noise.scales), Fraction(0))

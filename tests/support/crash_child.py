@@ -1,4 +1,4 @@
-"""What a forked child does: it starts a run or goes on with one, and ends as its order says."""
+"""The code of a forked child: it starts or resumes a run, and ends as its order says."""
 
 import math
 import os
@@ -50,7 +50,7 @@ def body(order: dict[str, Any], writing: int) -> None:
 
 
 def run(order: dict[str, Any], writing: int) -> None:
-    """Starts or goes on with a run."""
+    """Start or resume a run."""
     folder, kind = Path(order["folder"]), KINDS[order["kind"]]
     if order.get("twin"):
         TWINS[order["twin"]]()
@@ -103,7 +103,7 @@ def surroundings(kind: Kind, folder: Path, order: dict[str, Any]) -> dict[str, A
 
 
 def fed(folder: Path) -> int:
-    """A pipe into which somebody writes the source, piece by piece."""
+    """Return a pipe into which another thread writes the source, piece by piece."""
     reading, writing = os.pipe()
 
     def feed() -> None:

@@ -1,8 +1,8 @@
-"""What readers could have seen of a run, and the crash law about it.
+"""The published values of a run that is killed and resumed, and the crash law about them.
 
-**Law.** However often a run is broken off: no (release, tick, group) is ever seen with two values, at the end
-none is missing and none is there twice, the ledger is that of an unbroken run, the store opens after every
-death, and without noise the series is that of the unbroken run.
+**Law.** However often a run is killed: no (release, tick, group) is ever published with two values. At the end none is
+missing and none is there twice. The ledger is that of an uninterrupted run. The store opens after every death. Without
+noise the series is that of the uninterrupted run.
 """
 
 import csv
@@ -47,7 +47,7 @@ def in_memory() -> Iterator[Path]:
 
 
 class Watched:
-    """A run that is broken off, and everything that was ever seen in its sinks and its store."""
+    """A run that is killed and resumed, and everything that its sinks and its store ever had."""
 
     def __init__(self, kind: str, **orders: Any) -> None:
         self.kind, self.orders = kind, orders  # orders for every child
@@ -65,7 +65,7 @@ class Watched:
         self._scratch.cleanup()
 
     def child(self, **order: Any) -> End:
-        """Starts it once more, and looks at what is there when it has ended."""
+        """Start the run once more, and compare its sinks and its store when it has ended."""
         end = zygote().child(self.kind, self.folder, **{**self.orders, **order})
         if end.code:
             self.deaths.append(end)
@@ -79,7 +79,7 @@ class Watched:
         return end
 
     def forget(self) -> None:
-        """What was seen so far is compared with nothing that comes."""
+        """Compare nothing published so far with later values."""
         self.seen.clear()
         self.known.clear()
 
@@ -88,7 +88,7 @@ class Watched:
         return sum(end.killed for end in self.deaths)
 
     def look(self) -> None:
-        """Compares what is there with all that was ever there, in this sink or another."""
+        """Compare the current content with all earlier content, in this sink or another."""
         for where, piece, rows in self._pieces():
             if (where, piece) not in self.known:
                 for key, said in rows(piece):
@@ -105,7 +105,7 @@ class Watched:
             yield from self._stored()
 
     def _stored(self) -> Iterator[tuple[str, bytes, Callable[[bytes], Iterable[Row]]]]:
-        """What a copy of the store has: opening heals, and what the next start meets must not be healed."""
+        """Yield the content of a copy of the store. Opening repairs it, and the next start must meet the damage."""
         copy = self.folder.with_name(self.folder.name + ".copy")
         shutil.copytree(self.folder / "c.streamgauge", copy)
         with Store.open_writer(copy, load_key("file:c.key", self.folder), create=False) as store:
@@ -133,11 +133,11 @@ class Watched:
         assert self.ledger() == unbroken(self.kind).ledger, "the ledger must be that of an unbroken run"
 
     def silent(self) -> None:
-        """What holds without noise."""
+        """Assert the rules that hold without noise."""
         assert self.seen == unbroken(self.kind).series, "the series must be that of an unbroken run"
 
     def published(self, sink: str) -> list[Row]:
-        """What is in a sink now, in its order."""
+        """Return the rows that are in a sink now, in their order."""
         pieces, rows = FORMS[sink.rpartition(".")[2]]
         return [row for piece in pieces(self.folder / sink) for row in rows(piece)]
 
@@ -218,7 +218,7 @@ FORMS: dict[str, tuple[Any, Any]] = {
 
 @dataclass(frozen=True)
 class Unbroken:
-    """What a run without noise gives that nothing breaks off."""
+    """The result of a run without noise that nothing interrupts."""
 
     series: dict[tuple[Any, ...], tuple[Any, ...]]
     ledger: list[tuple[str, Any]]

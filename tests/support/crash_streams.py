@@ -1,7 +1,7 @@
-"""Small streams whose runs are broken off: what they declare, what lies in them, and the world around them.
+"""Small streams whose runs are killed: their declarations, their events, and the world around them.
 
-A followed file needs somebody who goes on writing it, and a clock that goes on; both must outlive a child
-that is killed. So `World` keeps nothing to itself: how late it is follows from how many lines were written.
+A followed file needs a writer and a clock, and both must outlive a child that is killed. So `World` has no state of its
+own: its time follows from the number of lines that were written.
 """
 
 import json
@@ -147,7 +147,7 @@ def text_of(second: int) -> str:
 
 
 def moment(number: int) -> int:
-    """When event `number`, which arrives at second `number`, says that it was: early, in time or late."""
+    """Return the claimed time of event `number`, which arrives at second `number`: early, in time or late."""
     return START + max(0, number + (2, 0, -1, -4)[number % 4])
 
 
@@ -193,9 +193,9 @@ KINDS = {
 
 
 class World:
-    """A clock by which events arrive: to sleep is to let seconds pass, and an event come in each.
+    """A clock by which events arrive: each sleep lets seconds pass, and writes an event in each.
 
-    What has come is in `v.jsonl`; where that is not the source itself, it also goes to a descriptor.
+    Arrived events are in `v.jsonl`. If that is not the source itself, they also go to a descriptor.
     """
 
     def __init__(self, folder: Path, also: int | None = None) -> None:
@@ -217,10 +217,10 @@ class World:
 
 
 class Sender(World):
-    """A world whose events are sent in batches, each again and again until it is acknowledged.
+    """A world whose events are sent in batches, each repeated until it is acknowledged.
 
-    What was acknowledged is in a file, so it outlives the child. Whoever starts anew sends all that was not,
-    and, as a network may, every other batch that was.
+    A file has the acknowledged batches, so it outlives the child. A new child sends all others, and, as a network may,
+    every second acknowledged one again.
     """
 
     def __init__(self, folder: Path, pipeline: Pipeline) -> None:
@@ -249,7 +249,7 @@ class Sender(World):
 
 
 class Passing(World):
-    """A world whose events are sent once: what a run has taken in and not committed is lost with it."""
+    """A world whose events are sent once: a run that dies loses the events that it has read and not committed."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

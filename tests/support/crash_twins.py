@@ -1,4 +1,4 @@
-"""Broken twins of the publisher, put in its place in a child: what the crash law must catch."""
+"""Broken twins of the publisher that replace it in a child. The crash law must catch them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,7 +37,7 @@ def publish_first() -> None:
 
 
 def draw_again() -> None:
-    """Publishes what was committed and not yet published from another draw."""
+    """Publish committed values that are not yet published from another draw."""
     unpack = TickRelease.unpack
 
     def drawn(shape: ReleaseSchema, payload: bytes) -> TickRelease:
@@ -49,12 +49,12 @@ def draw_again() -> None:
 
 
 def forget_the_state() -> None:
-    """Commits releases without the state that goes on from them."""
+    """Commit releases without the state that continues from them."""
     replace(Batches, save_state=lambda self: {})
 
 
 def mark_first() -> None:
-    """Notes that a sink has what it is about to get."""
+    """Record that a sink has a release before it is written."""
 
     def hasty(self: Publisher, outlet: SinkCursor, released: Sequence[TickRelease], number: int) -> None:
         noted = dict.fromkeys(filter(outlet.wants, self.schemas), number)
@@ -70,12 +70,12 @@ def mark_first() -> None:
 
 
 def forget_what_waits() -> None:
-    """Goes on from where the source was read to, without what was read for ticks that are open."""
+    """Resume the source at its position, without the events of open ticks."""
     replace(OpenTicks, restore=lambda self, saved: None)
 
 
 def forget_the_users() -> None:
-    """Goes on without knowing who was in how many ticks."""
+    """Resume without the ticks that each user has used."""
     replace(UserBounds, restore=lambda self, state: None)
 
 
@@ -95,7 +95,7 @@ def acknowledge_what_was_read() -> None:
 
 
 def forget_the_keys() -> None:
-    """Goes on without knowing which batches were counted."""
+    """Resume without the keys of counted batches."""
     replace(Inbox, position=lambda self: COUNT_STRUCT.pack(MAGIC, 0))
 
 

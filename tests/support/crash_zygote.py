@@ -1,8 +1,7 @@
-"""A process whose imports are done, and which forks a child for each start of a run.
+"""A process that has imported everything, and forks a child for each start of a run.
 
-It is a process of its own, for DuckDB's threads do not outlive a fork: a process that forks must never have opened
-it. An order says what is run and how it is ended; the answer says how the child ended, which steps it came
-to, and what it complained about.
+It is a process of its own, because DuckDB's threads do not survive a fork: it must never open DuckDB. An order has the
+run and its end. The answer has the end of the child, the steps that it reached, and its standard error.
 """
 
 import atexit
@@ -30,7 +29,7 @@ KILLING = ("after", "wait", "beside")  # what an order says about its child's en
 
 @dataclass(frozen=True)
 class End:
-    """How a child ended: as `waitpid` tells it, and the steps that it came to."""
+    """End of a child: its status from `waitpid`, and the steps that it reached."""
 
     code: int
     steps: tuple[str, ...]
@@ -98,7 +97,7 @@ def main() -> None:
 
 
 def started(order: Order) -> dict[str, Any]:
-    """Forks a child, watches it, and kills it if that is what was ordered."""
+    """Fork a child, watch it, and kill it if the order says so."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

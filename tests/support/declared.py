@@ -1,4 +1,4 @@
-"""A clinic, declared: what the tests of the engine ask of which stream, and what plain Python would say."""
+"""A declared clinic: streams and measures for tests of the engine, and the sums that plain Python computes."""
 
 import json
 import math
@@ -153,7 +153,7 @@ def items(tally: Tally) -> Iterable[tuple[tuple[int, int, int], tuple[int, ...]]
 
 
 def expected(records: Iterable[dict[str, Any]]) -> dict[tuple[int, int, int], tuple[int, ...]]:
-    """What BY_REGION adds up to, for records whose `hours` say when they happened."""
+    """Return the sums of BY_REGION for records whose `hours` are their times."""
     found: dict[tuple[int, int, int], list[int]] = {}
     for record in records:
         tick = math.floor(record["hours"]) + 1

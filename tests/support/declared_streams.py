@@ -1,4 +1,4 @@
-"""Streams as a pipeline file would declare them, and what the tests ask of sources again and again."""
+"""Streams as a pipeline file declares them, and requests that tests repeat."""
 
 from collections.abc import Iterable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A pipeline whose groups are discovered, its events, and what plain Python would publish of them."""
+"""A pipeline whose groups are discovered, its events, and the releases that plain Python computes."""
 
 import csv
 import json
@@ -70,7 +70,7 @@ def _label(cell: str) -> Any:
 
 
 def rows(path: Path) -> dict[str, Any]:
-    """What each sink has: (tick, group, value)."""
+    """Return the rows (tick, group, value) of each sink."""
     found: dict[str, Any] = {}
     found["jsonl"] = [
         (row["tick"], json.dumps(row["group"], sort_keys=True), row["count"]["value"])

@@ -46,7 +46,7 @@ def charged(folder: Path, made: Tables) -> Tables:
 
 
 def refusal(folder: Path, made: Tables, **settings: Any) -> str:
-    """What the run says; the plan says it too, and neither leaves a trace."""
+    """Return the refusal of a run. The plan gives the same one, and neither writes anything."""
     edited = pipeline(folder, made)
     before = edited.ledger().ledger_entries, (folder / "out.jsonl").read_bytes()
     with pytest.raises(RunRefusedError) as found:

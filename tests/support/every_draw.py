@@ -71,7 +71,7 @@ def memory(state: Any) -> Memory:
 
 
 def shown(run: TableRun[Any, Any], chance: EveryWay, act: Act) -> tuple[Tables, Sums]:
-    """What one act shows: tables, and sums before noise."""
+    """Return the output of one act: tables, and sums before noise."""
     match act:
         case "see":
             return (memory(run._state),), ()
@@ -85,7 +85,7 @@ def shown(run: TableRun[Any, Any], chance: EveryWay, act: Act) -> tuple[Tables, 
 
 
 def every_way(act: Callable[[EveryWay], T]) -> Iterator[tuple[Fraction, T]]:
-    """(probability, what came of it), once for each way that chance may take."""
+    """Yield (probability, result) for each outcome of the draws."""
     path: Path | None = []
     while path is not None:
         chance = EveryWay(path)
@@ -124,7 +124,7 @@ def put(ways: Ways, key: tuple[Memory, Tables, Sums], probability: Fraction, sta
 
 
 def views(claim: Any, acts: Sequence[Act]) -> Views:
-    """(what was seen) -> (sums before noise) -> probability."""
+    """Return a mapping: output -> (sums before noise) -> probability."""
     ways: Ways = {}
     for probability, state in every_way(claim.initial):
         put(ways, (memory(state), (), ()), probability, state)
@@ -142,9 +142,9 @@ def power(epsilon: Any) -> Fraction:
 
 
 def worst(one: Views, two: Views, scale: Any) -> Fraction | None:
-    """The largest ratio of probabilities of (seen, noisy outputs), over all outputs, both ways.
+    """Return the largest ratio of probabilities of (output, noisy sums), over all of them, both ways.
 
-    Beyond the sums the two sides fall alike, so outputs from the least to the largest are all.
+    Beyond the outermost sums both sides fall alike, so the range between them has all cases.
     """
     ratio = Fraction(0)
     decay = Fraction(enclose_exp_minus(1 / Fraction(scale), 64).high, 2**64)

@@ -67,7 +67,7 @@ def every_family(claim: Any, items: list[Any], patch: pytest.MonkeyPatch) -> Ite
 
 
 def moved(claim: Any, report: bytes, items: list[Any]) -> Any:
-    """What one report adds to the estimates."""
+    """Return the change of the estimates by one report."""
     collector = claim.build_collector()
     assert collector.add(report) == 1
     return claim.counts(collector._state.table, 1, items)
@@ -128,7 +128,7 @@ def assert_squares(claim: Any, patch: pytest.MonkeyPatch) -> None:
 
 
 def assert_encoded(claim: Any, draws: Callable[[InsecureNoise, int], tuple[Any, ...]]) -> None:
-    """Many reports at once are what `encode` makes of each item and its draws."""
+    """Assert that a batch of reports equals `encode` of each item with its draws."""
     items = [("a", "b", 7)[place % 3] for place in range(30)]
     sent = claim.privatise_many(items, InsecureNoise(1))
     drawn = zip(*(each.tolist() for each in draws(InsecureNoise(1), 30)), strict=True)

@@ -10,7 +10,7 @@ from streamgauge.statistics import Statistic
 
 
 def lost(claim: Statistic[Any], difference: np.ndarray) -> float:
-    """What neighbours lose whose vectors differ by this, one row a tick and one column a place."""
+    """Return the loss of neighbours with this difference: one row a tick, one column a place."""
     assert isinstance(claim.counter, LinearMechanism)
     strategy = claim.counter.strategy(len(difference))
     moved = strategy.measure @ difference * np.array(strategy.grids)[:, None]
@@ -25,7 +25,7 @@ def lost(claim: Statistic[Any], difference: np.ndarray) -> float:
 
 
 def declared(claim: Statistic[Any]) -> float:
-    """What the counter may lose."""
+    """Return the loss that the counter declares."""
     return float(claim.counter.loss.additive_loss.amount)
 
 

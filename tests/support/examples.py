@@ -32,7 +32,7 @@ class Wide(WideCsv):
 
 
 def released(shape: ReleaseSchema, tick: int) -> TickRelease:
-    """Whole numbers, fractions, and what is not known."""
+    """Return a release with whole numbers, fractions and unknown values."""
     size = (len(shape.measures), len(shape.groups))
     rng = np.random.default_rng(tick)
     value = np.round(rng.normal(100, 30, size))
@@ -47,5 +47,5 @@ def released(shape: ReleaseSchema, tick: int) -> TickRelease:
 def writes(
     ticks: int = 3, shapes: tuple[ReleaseSchema, ...] = (WARDS, ROLLED)
 ) -> list[tuple[list[TickRelease], int, str]]:
-    """What a run gives to a sink: the releases of some ticks, a number and a chain."""
+    """Return the arguments of writes to a sink: the releases of some ticks, a number and a chain."""
     return [([released(shape, t) for shape in shapes], t, f"{t:016x}{t:048x}") for t in range(1, ticks + 1)]

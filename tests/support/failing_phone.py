@@ -18,7 +18,7 @@ def collection(again: str = "repeat", most: int = 2, claim: Any = SKETCH, start:
 
 @dataclass
 class Phone:
-    """A device whose power fails after every act; what it says has reports and keys numbered as they come."""
+    """A device whose power fails after every act. Its messages number reports and keys in their order."""
 
     kept: list[bytes] = field(default_factory=list)
     reports: list[bytes] = field(default_factory=list)

@@ -15,5 +15,5 @@ def forged(saved: bytes, old: bytes, new: bytes) -> bytes:
 
 
 def altered(saved: bytes) -> bytes:
-    """With one byte that is another, whatever it was."""
+    """Return the bytes with one byte changed."""
     return saved[:-40] + bytes([saved[-40] ^ 1]) + saved[-39:]

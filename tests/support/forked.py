@@ -1,4 +1,4 @@
-"""Children that die: what a test does in a fork, whose end the parent waits for."""
+"""Children that die: a test runs a function in a fork, and the parent waits for its end."""
 
 import os
 import signal
@@ -34,7 +34,7 @@ def killed_at(step: str) -> Callable[[str], None]:
 
 
 class Fault(Exception):  # noqa: N818 - the word of the house
-    """What a test injects."""
+    """Failure that a test injects."""
 
 
 def raised_at(step: str) -> Callable[[str], None]:

@@ -95,7 +95,7 @@ def rank_module(path: Path) -> int:
 
 
 def find_missing_parts(which: Callable[[str], str | None]) -> list[str]:
-    """Return what the machine lacks, each with the package to install."""
+    """Return the missing parts of the machine, each with the package to install."""
     if which(BROWSER):
         return []
     return ["tests/browser needs a Chromium, found none: install the package chromium"]

@@ -64,7 +64,7 @@ epsilon = 1
 
 
 def records(start: float, seconds: float, count: int) -> Iterator[str]:
-    """Lines: one number that is alone, what is no record, and so many records, evenly over some seconds."""
+    """Yield lines: a number without an object, a line that is no record, and `count` records over some seconds."""
     who, note, badge, word, bad = TEXTS.values()
     yield json.dumps({"ts": start + seconds / 3, "x": NUMBER, "note": "alone", "who": "somebody"})
     yield f"{bad} is no record"
@@ -84,7 +84,7 @@ def write(path: Path, lines: Iterator[str]) -> Path:
 
 
 def found(contents: Mapping[str, bytes]) -> set[tuple[str, str]]:
-    """Which marks are in which files, however they are written there."""
+    """Return the marks that occur in each file, in any encoding."""
     return {(name, mark) for name, data in contents.items() for mark in marks_in(data)}
 
 
@@ -104,7 +104,7 @@ def marks_in(data: bytes) -> set[str]:
 
 @cache
 def first_pairs() -> "np.ndarray[Any, np.dtype[np.bool_]]":
-    """Which two octets begin a form."""
+    """Return the pairs of bytes that begin a form."""
     return np.isin(np.arange(2**16), [four % 2**16 for four in beginnings()])
 
 
@@ -121,7 +121,7 @@ def beginnings() -> dict[int, list[tuple[str, bytes]]]:
 
 @cache
 def zeros(form: bytes) -> int:
-    """How many it begins with: whole pages do."""
+    """Return the number of leading zeros: whole pages begin with them."""
     return len(form) - len(form.lstrip(b"\0"))
 
 
@@ -143,7 +143,7 @@ def of_text(mark: str) -> Iterator[bytes]:
 
 
 def of_number(number: float) -> Iterator[bytes]:
-    """As text, as a float, and on its grid: there it is short, so what comes before it counts, 0 or 1."""
+    """Yield a number as text, as a float, and on its grid with the preceding 0 or 1, since it is short there."""
     yield from (str(number).encode(), str(number).encode("utf-16-le"))
     yield from (struct.pack(f"{order}d", number) for order in "<>")
     yield from (struct.pack("<qq", before, round(number / STEP)) for before in (0, 1))
@@ -154,7 +154,7 @@ def in_hex(data: bytes) -> list[bytes]:
 
 
 def in_base64(data: bytes) -> Iterator[bytes]:
-    """At each of the three places in which it may begin, without what depends on its neighbours."""
+    """Yield the encoding at each of three offsets, without characters that depend on its neighbours."""
     for before in range(3):
         encoded = base64.b64encode(bytes(before) + data)
         yield encoded[-(-before * 8 // 6) : (before + len(data)) * 8 // 6]

@@ -43,7 +43,7 @@ def reached(roots: Iterable[Any]) -> Iterator[Any]:
 
 @contextmanager
 def nothing_collected() -> Iterator[None]:
-    """Begins with no garbage; from then on what only refers to itself stays, as it does for a while."""
+    """Start without garbage, then keep objects that refer to themselves, as Python does for a while."""
     gc.collect()
     gc.disable()
     try:
@@ -53,8 +53,7 @@ def nothing_collected() -> Iterator[None]:
 
 
 def everything() -> list[Any]:
-    """Whatever has octets in the memory of this process: garbage that was not collected among it, and what
-    threads work on."""
+    """Return all objects with bytes in the memory of this process, uncollected garbage and threads included."""
     gc.unfreeze()  # what was there before the first test counts too
     roots: list[Any] = gc.get_objects()
     for top in sys._current_frames().values():
@@ -66,7 +65,7 @@ def everything() -> list[Any]:
 
 
 def with_octets(roots: list[Any]) -> Iterator[Any]:
-    """Of roots that have all that the collector knows: what it does not know is looked for, many at once.
+    """Yield objects with bytes, from roots that have all that the collector tracks. Search many objects at once.
 
     A worker that has run other tests holds millions of objects: one by one they would take a minute.
     """
@@ -83,14 +82,14 @@ def with_octets(roots: list[Any]) -> Iterator[Any]:
 
 
 def octets_in(thing: Any) -> bytes:
-    """Of arrays, and of what a file or a socket was read into: not of what tests are written in."""
+    """Return the bytes of arrays and of read buffers, but not those of the tests' code."""
     if isinstance(thing, np.ndarray) and thing.dtype.kind in "iufV":
         return np.ndarray.tobytes(thing)
     return bytes(thing) if isinstance(thing, bytes | bytearray | memoryview) else b""
 
 
 def in_octets(things: Iterable[Any], marks: Collection[int | str | bytes]) -> set[int | str | bytes]:
-    """Which of the marks are there: numbers as words of eight octets, whole or real."""
+    """Return the marks that occur as 8-byte words, integer or float."""
     whole = b"\n".join(filter(None, map(octets_in, things)))
     return {mark for mark in marks if any(each in whole for each in spelt(mark))}
 
@@ -124,7 +123,7 @@ def texts_in(thing: Any) -> str:
 
 
 def found(things: Iterable[Any], numbers: set[float], texts: set[str]) -> tuple[set[float], set[str]]:
-    """Which of the marks are there."""
+    """Return the marks that occur."""
     there: set[float] = set()
     told: set[str] = set()
     for thing in things:

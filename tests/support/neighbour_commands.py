@@ -1,6 +1,6 @@
-"""Commands over the streams of `neighbour_streams`, in this process, and all that they say and write.
+"""Commands over the streams of `neighbour_streams`, in this process, and everything that they write.
 
-Numbers of releases are left out of it, for they are drawn anew; so are the times of acts.
+Released numbers are left out, since each run draws them again. So are the times of ledger entries.
 """
 
 import csv
@@ -24,7 +24,7 @@ DRAWN = re.compile(r'(?:[-+±\d.,%│─━▁-█() ]|\bto\b|unreliable)+|"time
 
 
 def commanded(house: House, *words: str, lines: list[bytes]) -> Any:
-    """What a command says that runs from nothing over these lines."""
+    """Return the output of a command that starts from nothing over these lines."""
     house.clear()
     return said(*words, written(house.folder, lines))
 

@@ -1,6 +1,6 @@
-"""Records that mean harm to others, as bytes, by the name of what is wrong with them.
+"""Hostile records, as bytes, by the name of their defect.
 
-What a hostile record has to say about itself, it says of tick 4.
+A hostile record that has a time lies in tick 4.
 """
 
 from collections.abc import Iterator
@@ -57,7 +57,7 @@ def as_long_as(line: bytes, length: int) -> bytes:
 
 
 def broken_lines(plain: bytes, noted: bytes) -> Iterator[tuple[str, bytes]]:
-    """Lines that are wrong in any format; `noted` has the note @@."""
+    """Yield lines that are invalid in any format; `noted` has the note @@."""
     yield "as long as can be", as_long_as(noted, LONGEST)
     yield "as long as can be, CR LF", as_long_as(noted, LONGEST) + b"\r"
     yield "one byte too long", as_long_as(noted, LONGEST + 1)

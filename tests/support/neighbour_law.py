@@ -1,10 +1,10 @@
 """The law of neighbours, as a list of the ways in which two watched runs break it.
 
     Of two inputs that differ in one unit, a tick's vector of every part moves by at most the part's declared
-    reach, in L1 and in squared L2, at no more ticks than a unit touches. All else is the same: what is
-    raised and told, files, rows, columns, marks, and how long the sealed parts of the state are.
+    sensitivity, in L1 and in squared L2, at no more ticks than a unit touches. All else is equal: errors and
+    messages, files, rows, columns, marks, and the lengths of the sealed parts of the state.
 
-Where groups are discovered, a vector has a place for every key that either input has.
+Where groups are discovered, a vector has a place for every key of either input.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ Moves = tuple[CounterPart, Any]
 
 
 def broken(before: Watched, after: Watched, units: int = 1) -> list[str]:
-    """How the law is broken by two runs whose inputs differ in so many units."""
+    """Return the violations of the law by two runs whose inputs differ in so many units."""
     found = told_apart(before, after)
     if len(before.parts) != len(after.parts):
         return [*found, "parts"]
@@ -48,7 +48,7 @@ def broken_at_a_tick(before: Watched, after: Watched) -> list[str]:
 
 
 def told_apart(before: Watched, after: Watched) -> list[str]:
-    """What anybody could tell the two runs apart by, but for their releases."""
+    """Return all differences of the two runs but their releases."""
     return [
         f"{name}: {str(before.public.get(name))[:SHOWN]} became {str(after.public.get(name))[:SHOWN]}"
         for name in sorted({*before.public, *after.public})
@@ -57,7 +57,7 @@ def told_apart(before: Watched, after: Watched) -> list[str]:
 
 
 def moves_of(before: Watched, after: Watched) -> list[Moves]:
-    """How far each place of each tick moved, by part."""
+    """Return how far each place of each tick moved, by part."""
     both = zip(before.parts, after.parts, strict=True)
     return [(part, moved(part, old, new)) for (part, old), (_, new) in both]
 

@@ -1,7 +1,7 @@
 """Ways by which records reach a pipeline: files of all kinds, a followed one, standard input.
 
-What a way is given are arrivals: a moment, and the bytes of a line without its end. So a line more or less
-changes nothing about when the others come.
+Each way gets arrivals: a time, and the bytes of a line without its end. So one line more or less does not change when
+the others arrive.
 """
 
 import gzip
@@ -89,7 +89,7 @@ class Way:
 
 
 def moment(record: Record) -> int:
-    """When a record that has a time arrives: then."""
+    """Return the arrival time of a record: its own time, if it has one."""
     return int(datetime.fromisoformat(record["ts"]).timestamp()) * 1_000_000
 
 

@@ -1,4 +1,4 @@
-"""What is asked of a page in its own language."""
+"""JavaScript that tests evaluate in a page."""
 
 ONE_PLOT = """() => { const plot = document.querySelector('[data-release="fever_by_region"] .plot');
   return plot.querySelectorAll('.subplot').length === 1 && plot.data.some(({name}) => name === 'north'); }"""

@@ -1,7 +1,6 @@
-"""Real servers on loopback, and a real Chromium that looks at them: for the tests of the page.
+"""Real servers on loopback, and a real Chromium that reads them: for the tests of the page.
 
-Every page that is opened is watched: what its console says, which addresses it asks, what its policy forbids,
-and every event of its live stream as it came.
+Every open page is watched: its console, its requests, violations of its policy, and each event of its live stream.
 """
 
 import json
@@ -75,7 +74,7 @@ class Serving:
 
 @contextmanager
 def serving(file: PipelineFile, extension: Any = None, **options: Any) -> Iterator[Serving]:
-    """The server as `streamgauge serve` has it, in a thread; `beside` is what a demo adds."""
+    """Serve in a thread as `streamgauge serve` does; `extension` is the part that a demo adds."""
     runner, stop = Runner(file, Options(**options), demo=extension is not None), Flag()
     runner.start()
     tokens, listener = Tokens.from_pipeline(file), open_listener("127.0.0.1", 0)
@@ -126,7 +125,7 @@ class Process:
 
 @dataclass
 class Watched:
-    """What a page did that it should not have."""
+    """Faults of a page: console messages, foreign requests, violations of its policy."""
 
     page: Any
     errors: list[str] = field(default_factory=list)
@@ -188,7 +187,7 @@ def looking(
 
 
 def until(page: Any, holds: Callable[[], Any]) -> None:
-    """Waits for what a page, or its server, tells this process."""
+    """Wait until a condition on a page or its server holds."""
     for _ in range(PATIENCE // 10):
         if holds():
             return
@@ -204,7 +203,7 @@ def sign_in(page: Any, token: str) -> None:
 
 
 def traces(page: Any, release: str) -> list[dict[str, Any]]:
-    """What is drawn of a release."""
+    """Return the drawn traces of a release."""
     found: list[dict[str, Any]] = page.locator(f'[data-release="{release}"] .plot').evaluate(
         "(plot) => (plot.data ?? []).map(({name, fill, y}) => ({name, fill, last: y.at(-1)}))"
     )

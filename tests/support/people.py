@@ -53,7 +53,7 @@ def clinic(folder: Path, stream: dict[str, Any] | None = None, **server: Any) ->
 
 
 class Prompt(Inbox):
-    """Commits what it is sent at once, and shows it."""
+    """An inbox that commits each batch at once and publishes it."""
 
     batches_read: list[bytes]
 
@@ -67,7 +67,7 @@ class Prompt(Inbox):
 
 
 class Still:
-    """A run that does nothing by itself: what the server asks of a runner, under the tests' hands."""
+    """A run that does nothing by itself: the part of a runner that the server uses, controlled by tests."""
 
     demo, error, failure, shares = False, "", None, dict[str, str]()
 
@@ -134,7 +134,7 @@ def settled(act: Callable[[], None]) -> Future[None]:
 
 
 class House:
-    """The server, the people who may come in, and what it wrote down."""
+    """A server, its clients by role, and its log."""
 
     def __init__(
         self,
@@ -174,7 +174,7 @@ class House:
         return self
 
     def client(self, role: str | None = None, address: str = "10.0.0.7", **headers: str) -> "Client":
-        """Somebody who talks to the server, with a token or without."""
+        """Return a client of the server, with the token of a role or without one."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         token = {} if role is None else {"Authorization": f"Bearer {self.secrets[role]}"}
         return Client(self.app, {**token, **named}, address)

@@ -115,9 +115,9 @@ def lines(path: Path) -> list[Tables]:
 
 @dataclass
 class World(ManualClock):
-    """A clock that stands at the start, and a file beside it to which things happen as it is moved.
+    """A clock that starts at the stream's start, and a file that changes as the clock moves.
 
-    `happens` maps seconds after the start to events that are written then; `acts` to what else is done. It
+    `happens` maps seconds after the start to events that are written then, `acts` to functions that are called then. It
     never sleeps for less than `stride`, so that an hour takes no time.
     """
 
@@ -143,7 +143,7 @@ class World(ManualClock):
 
 
 def world(folder: Path, happens: dict[float, list[Tables]] | None = None, *, at: float = 0) -> World:
-    """A world at a second after the start, whose file has what happened by then."""
+    """Return a world at a second after the start, whose file has all events up to then."""
     made = World(time=int((START + at) * SECOND), path=folder / "v.jsonl", happens=dict(happens or {}))
     made.path.touch()
     made.catch_up()

@@ -1,4 +1,4 @@
-"""What a page of the poll remembers, read and written behind its back."""
+"""The memory of a poll's page, read and written by tests."""
 
 import json
 from collections.abc import Callable
@@ -30,7 +30,7 @@ WRITE = f"""async ([name, text]) => {{ {TOLD}
 
 
 def memory(page: Any) -> dict[str, Any]:
-    """What the device remembers."""
+    """Return the memory of the device."""
     found: dict[str, Any] = json.loads(page.evaluate(KEPT)[DEVICE])
     return found
 

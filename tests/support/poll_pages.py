@@ -1,4 +1,4 @@
-"""The page of the poll, as a visitor uses it: picks, sends, and loses answers."""
+"""The page of the poll, used by a visitor who picks, sends and loses replies."""
 
 import time
 from collections.abc import Iterator

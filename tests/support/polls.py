@@ -1,4 +1,4 @@
-"""A poll that devices report to: its file, a server over a run that stands still, and what reached it."""
+"""A poll that devices report to: its file, a server over a run that stands still, and the received reports."""
 
 import json
 from collections.abc import Callable

@@ -1,7 +1,6 @@
-"""What a disk may have when the power fails: every act on it is noted, and all that may be left is listed.
+"""Possible contents of a disk after a power cut: every act on it is recorded, and all outcomes are listed.
 
-Of what was not flushed, all may be there, a half, nothing, or what was there before; of names that were not,
-those up to any one of them.
+Of unflushed content all may be there, a half, nothing, or the earlier content. Of unflushed names a prefix is there.
 """
 
 import os
@@ -60,7 +59,7 @@ class Killed(BaseException):
 
 
 class File:
-    """What is in a file, and what of it is on disk."""
+    """Content of a file, and the part of it that is on disk."""
 
     def __init__(self) -> None:
         self.now = self.safe = b""

@@ -10,7 +10,7 @@ from streamgauge.noise.coerce import Bools, Floats
 
 
 class TickPruner(NodePruner):
-    """Prunes by the newest tick alone, whatever the window."""
+    """Broken twin that prunes by the newest tick alone, for any window."""
 
     def find_pruned(self, read: Bools, newest: Floats, value: Floats, ticks: int) -> Bools:
         return ~read | (newest <= self.threshold)

@@ -79,7 +79,7 @@ def plain_database(records: Sequence[dict[str, Any]]) -> duckdb.DuckDBPyConnecti
 
 @dataclass(frozen=True)
 class Asked:
-    """A query of the dialect, and what a plain engine is asked instead."""
+    """A query of the dialect, and the query for a plain engine."""
 
     aggregates: tuple[str, ...]
     groups: tuple[str, ...]

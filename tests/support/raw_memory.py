@@ -1,6 +1,6 @@
-"""The memory of a process as an intruder gets it, byte by byte: what was freed and not overwritten is there.
+"""The memory of a process as an intruder gets it, byte by byte: freed and not overwritten parts included.
 
-Marks are looked for under a shift, so that neither they nor what is read are found by themselves.
+The search shifts its marks, so that it does not find itself.
 """
 
 import re
@@ -29,7 +29,7 @@ def words(*numbers: int) -> bytes:
 
 
 def in_raw_memory(marks: Mapping[str, bytes]) -> set[str]:
-    """Which of the marks, shifted as they are, are anywhere in the memory of this process."""
+    """Return the marks, shifted as they are, that occur anywhere in the memory of this process."""
     return {name for piece in _pieces() for name, mark in marks.items() if mark in piece}
 
 

@@ -1,4 +1,4 @@
-"""Independent runs of a claim with a hash family each, against what it says of its error."""
+"""Independent runs of a claim, each with its own hash family, compared with the stated error."""
 
 from dataclasses import replace
 from typing import Any

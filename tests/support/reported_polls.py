@@ -1,4 +1,4 @@
-"""A poll of devices, with a column of reports of every sort; what comes in, and what is to come out of it."""
+"""A poll of devices, with a column of reports of every kind; its input and its expected output."""
 
 import json
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def is_vector(made: Pipeline) -> bool:
 
 
 def rows_of(made: Pipeline, told: Codes) -> Any:
-    """Reports as bytes; what is none is left out."""
+    """Return reports as bytes, without those that are none."""
     if is_vector(made):
         rows, good = decode_reports(told, claim(made).report_size)
         return rows[good]
@@ -106,7 +106,7 @@ def sending(folder: Path, made: Pipeline, sent: dict[float, Codes], until: float
 
 
 def expected(made: Pipeline, ticks: Sequence[Codes], reach: int) -> list[list[float]]:
-    """What a collector that has seen the last so many ticks would say."""
+    """Return the estimates of a collector over the last `reach` ticks."""
     found = []
     for last in range(1, len(ticks) + 1):
         collector = claim(made).build_collector()
@@ -122,7 +122,7 @@ def tally_of(rows: Any, tick: int = 1) -> Tally:
 
 
 def told_by(tally: Tally) -> dict[bytes, int]:
-    """How often each report is in a tally."""
+    """Return how often each report is in a tally."""
     assert tally.reports is not None
     found: dict[bytes, int] = {}
     for row, times in zip(tally.reports, tally.sums[0].tolist(), strict=True):

@@ -1,4 +1,4 @@
-"""States of runs, as their saved bytes have them: what a thief of a save would read."""
+"""States of runs as their saved bytes have them, which a thief of a save reads."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A process whose raw memory is looked into: a server that takes up what was set down, and is asked.
+"""A process whose raw memory is searched: a server that resumes a stopped run and answers requests.
 
 It imports little: the less it holds, the less is searched.
 """
@@ -35,7 +35,7 @@ class Standing(ManualClock):
 def taken_up_and_asked(
     folder: Path, tables: Any, batches: Sequence[bytes], marks: Mapping[str, bytes], *, wiped: bool
 ) -> list[set[str]]:
-    """What is found after a start and a batch, and after a turn and another."""
+    """Return the marks found after a start and a batch, and after a command and another batch."""
     made, clock = pipeline(folder, tables), Standing(time=(START + 17) * 1_000_000)
     tuning = Tuning(align_commands=False)
     runner = Runner(made.file, Options(clock=clock, noise=SilentNoise()), tuning=tuning)
@@ -49,7 +49,7 @@ def taken_up_and_asked(
 
 @contextmanager
 def _as_told(wiped: bool) -> Iterator[None]:
-    """Where arrays are not overwritten: the broken twin."""
+    """Broken twin that overwrites no array."""
     if wiped:
         yield
         return
@@ -73,7 +73,7 @@ def _after(runner: Runner, batch: bytes, marks: Mapping[str, bytes]) -> set[str]
 
 
 def freed_and_looked_for(marks: Mapping[str, bytes], *, overwritten: bool) -> set[str]:
-    """Which of the blocks that were freed, each full of its mark, are still there: many of each size."""
+    """Return the freed blocks, each full of its mark, that are still in memory: many of each size."""
     if overwritten:
         assert freed.zero_freed_memory()
     sizes = list(zip(SIZES, marks.values(), strict=True)) * 200

@@ -1,7 +1,7 @@
-"""The command itself, in a house whose every file is looked at: at home, in temporary folders, at work.
+"""The command itself, in a house whose every file is read: at home, in temporary folders, at work.
 
-It is stopped (SIGSTOP), looked at, and killed: what it had on the disk at that instant, deleted files that it
-still held open among them. Files in memory alone, as the engine has them, are on no disk.
+It is stopped (SIGSTOP), searched and killed: everything on the disk at that instant counts, open deleted files
+included. Files in memory alone, as the engine has them, are on no disk.
 """
 
 import os
@@ -75,7 +75,7 @@ class House:
         return sink.read_bytes().count(b"\n") if sink.exists() else 0
 
     def keeps_open_ticks(self) -> bool:
-        """Whether what came in of a tick that is not over was committed."""
+        """Return whether events of an open tick were committed."""
         path = self.folder / "v.streamgauge" / "store.db"
         if not path.exists():
             return False
@@ -86,7 +86,7 @@ class House:
 
 
 class Seized:
-    """A run that goes on until it is seized."""
+    """A run that continues until it is seized."""
 
     def __init__(self, house: House, process: "subprocess.Popen[bytes]") -> None:
         self.house, self.process = house, process
@@ -106,7 +106,7 @@ class Seized:
         self.wait_until(lambda: lock.exists() and lock.read_text().strip() == str(self.process.pid))
 
     def looked_at(self) -> dict[str, bytes]:
-        """What is on the disk at one instant; it goes on after it."""
+        """Return the files on the disk at one instant; the run continues after it."""
         if self.process.poll() is not None:
             return self.house.contents()
         self.process.send_signal(signal.SIGSTOP)

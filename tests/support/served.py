@@ -196,7 +196,7 @@ def committed(runner: Runner) -> tuple[int, int]:
 
 
 def close(runner: Runner, clock: Stepped, tick: int) -> None:
-    """Moves the clock to where a tick closes, which is no departure, and waits until its commit is heard."""
+    """Move the clock to where a tick closes, which publishes nothing, and wait for its commit."""
     clock.to(10 * tick + 5)
     eventually(lambda: committed(runner) == (runner.publisher.last_commit, tick), f"the commit of tick {tick}")
 
@@ -243,7 +243,7 @@ def ask(
 
 @contextmanager
 def listening(runner: Runner, *, disconnect: bool = True, **settings: Any) -> Iterator[int]:
-    """A real server on loopback; gives its port. At its end it disconnects the readers of the run, unless told not to.
+    """Serve on loopback, and yield the port. At the end disconnect the readers of the run unless `disconnect` is False.
 
     `settings` are those of `app_of`.
     """

@@ -109,6 +109,6 @@ def query(sql: str, stream: Stream = STREAM) -> Query:
 
 
 def expression(sql: str) -> Expression:
-    """What one expression over the clinic means."""
+    """Return the parsed expression over the clinic."""
     select = parse_select(f"SELECT {sql} FROM visits JOIN sites USING (sensor)")
     return ExpressionReader(build_scope(select, STREAM, LOOKUPS))(select.expressions[0].unalias())

@@ -1,4 +1,4 @@
-"""Independent runs of a claim, with hashes of their own if it has any, against what it says of its error."""
+"""Independent runs of a claim, with their own hashes if it has any, compared with the stated error."""
 
 from dataclasses import replace
 from typing import Any

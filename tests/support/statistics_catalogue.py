@@ -1,6 +1,6 @@
-"""Every statistic of the package, found by looking, with settings, events to try, and what the truth is.
+"""Every statistic of the package, discovered, with settings, events to try, and the truth.
 
-A statistic that is not known here makes the tests fail: there is no opt-out.
+An unknown statistic makes the tests fail: there is no opt-out.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ Rows = list[Any]  # what the events of one tick carry
 
 @dataclass(frozen=True)
 class Stream:
-    """Events of a stream: what each carries, its tick (from 1), its group, its user."""
+    """Events of a stream: of each its values, its tick (from 1), its group, its user."""
 
     rows: Rows
     ticks: np.ndarray
@@ -46,7 +46,7 @@ class Stream:
 
 @dataclass(frozen=True)
 class Kind:
-    """How to try one statistic: its settings, what an event may carry, and the truth about some events."""
+    """Recipe to try one statistic: its settings, possible events, and the truth about some events."""
 
     settings: tuple[dict[str, Any], ...]
     carried: tuple[Any, ...]  # all that one event can carry, a representative of each kind
@@ -59,7 +59,7 @@ class Kind:
 
 
 def numbers(seen: Stream) -> list[float]:
-    """What events carry, if it is a number."""
+    """Return the values of events that carry a number."""
     return [row for row in seen.rows if isinstance(row, int | float)]
 
 
@@ -194,7 +194,7 @@ def side(row: Any, place: int) -> Any:
 
 
 def boxed(claim: Any, seen: Stream, box: dict[str, Any]) -> int:
-    """How many events lie in a box; what is outside an axis is clipped to its ends."""
+    """Return the number of events in a box; values outside an axis are clipped to its ends."""
     rows = [row for row in seen.rows if row is not None]
     inside = np.ones(len(rows), bool)
     for place, name in enumerate("xy"):
@@ -242,7 +242,7 @@ def cases() -> Iterator[Case]:
 
 
 def keeps(case: Case) -> bool:
-    """Whether the claim can be made with this loss; a refusal must say why, in the house's words."""
+    """Return whether the claim can be made with this loss. A refusal must be a message of the package."""
     try:
         case.claim(20)
     except ValueError as refusal:

@@ -1,6 +1,6 @@
-"""What every implementation of the client has to get right, bit for bit: tests/localdp/vectors.json.
+"""Test vectors for every implementation of the client, bit for bit: tests/localdp/vectors.json.
 
-Run this file to write it again, after a change that no client in the field has to survive.
+Run this file to write it again, after a change that no client in use has to survive.
 """
 
 import json
@@ -35,7 +35,7 @@ def hashed(seed: int) -> dict[str, Any]:
 
 
 def reported(claim: Any, *cases: tuple[Any, ...]) -> dict[str, Any]:
-    """Reports of items, given what was drawn, and all of them in one message."""
+    """Return the reports of items for given draws, and all of them in one message."""
     reports = [claim.encode(*case) for case in cases]
     return {
         "settings": wire.to_settings(claim),

@@ -1,7 +1,6 @@
-"""Whole runs of a pipeline under silent noise, watched: each exact vector that enters a mechanism, and all
-that anybody could see.
+"""Whole runs of a pipeline under silent noise, recorded: each exact vector that enters a mechanism, and all output.
 
-What is seen of a run with its releases left out must be the same for all neighbours (`neighbour_law`).
+The output without releases must be equal for all neighbours (`neighbour_law`).
 """
 
 import json
@@ -64,7 +63,7 @@ def tables(
 
 @dataclass
 class Watched:
-    """What one run did."""
+    """Record of one run."""
 
     parts: list[tuple[CounterPart, Any]] = field(default_factory=list)  # with (ticks, places), or a tick's keys
     public: dict[str, Any] = field(default_factory=dict)  # what must be the same for all neighbours
@@ -75,7 +74,7 @@ class Watched:
 
     @property
     def counted(self) -> int:
-        """Events in all vectors, to know that something was looked at."""
+        """Return how often each key of a tick occurs; NULL is no key."""
         return sum(int(np.abs(vectors).sum()) for part, vectors in self.parts if part.measure.key is None)
 
 
@@ -96,7 +95,7 @@ class House:
                 path.unlink()
 
     def run(self, tables: Mapping[str, Any], **options: Any) -> Watched:
-        """Runs to the end, or to what is raised."""
+        """Run to the end, or to the first exception."""
         self.clear()
         seen = Watched()
         settings: dict[str, Any] = {"noise": SilentNoise(), "clock": ManualClock(), "on_progress": seen.progress.append}
@@ -127,7 +126,7 @@ class House:
         return out.read_text().splitlines() if out.exists() else []
 
     def _store(self) -> dict[str, Any]:
-        """What who has the disk and no key can see, but for releases and the chain over them."""
+        """Return everything that an owner of the disk without the key can read, but releases and their chain."""
         path = self.folder / "v.streamgauge" / "store.db"
         if not path.exists():
             return {}
@@ -160,7 +159,7 @@ def shape_of(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 @contextmanager
 def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
-    """The parts that are begun, with what their counters are given, tick by tick."""
+    """Yield the parts that start, with the input of their counters, tick by tick."""
     parts: list[tuple[EventPartRun, list[Any]]] = []
     taken: dict[int, list[Any]] = {}  # by counter, or by run where keys are discovered
     step, feed, take_keys, init = Run.step, Run.feed, EventRun.step_keys, EventPartRun.__init__
@@ -201,7 +200,7 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
 
 
 def counted(keys: Any, counts: Any) -> Counter[str]:
-    """How often each key of a tick came; what is NULL is no key."""
+    """Return how often each key of a tick occurs; NULL is no key."""
     found: Counter[str] = Counter()
     for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
         if key is not None:
