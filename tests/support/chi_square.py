@@ -9,7 +9,7 @@ NEVER = 1e-9  # a true law falls below this once in 10^9 tests; seeds are fixed 
 
 
 def p_value(draws: np.ndarray, tail: Callable[[int], float], edges: np.ndarray) -> float:
-    """Of the counts in [edge, next edge) and beyond both ends, against tail(k) = P(X >= k)."""
+    """Return the p-value of the counts in [edge, next edge) and beyond both ends, against tail(k) = P(X >= k)."""
     above = np.array([1.0, *(tail(int(edge)) for edge in edges), 0.0])
     expected = -np.diff(above) * len(draws)
     counts = np.bincount(np.searchsorted(edges, draws, side="right"), minlength=len(expected))
@@ -17,7 +17,7 @@ def p_value(draws: np.ndarray, tail: Callable[[int], float], edges: np.ndarray) 
 
 
 def two_sample_p_value(one: np.ndarray, two: np.ndarray) -> float:
-    """Of two samples having one law, over the values that occur at least 20 times."""
+    """Return the p-value of two samples having one law, over the values that occur at least 20 times."""
     values, inverse = np.unique(np.concatenate([one, two]), return_inverse=True)
     first = np.bincount(inverse[: len(one)], minlength=len(values))
     second = np.bincount(inverse[len(one) :], minlength=len(values))

@@ -60,7 +60,7 @@ def records(count: int = 400) -> list[str]:
 
 
 def clinic(folder: Path, toml: str = TOML, lines: list[str] | None = None) -> Path:
-    """Writes a source, a key and a pipeline file; returns the latter's path."""
+    """Write a source, a key and a pipeline file; return the path of the file."""
     folder.mkdir(exist_ok=True)
     (folder / "visits.jsonl").write_text("".join(f"{line}\n" for line in (records() if lines is None else lines)))
     (folder / "clinic.toml").write_text(toml)

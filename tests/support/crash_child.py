@@ -117,7 +117,7 @@ def fed(folder: Path) -> int:
 
 
 def limit(room: int) -> None:
-    """From now on no file can grow beyond so many bytes."""
+    """Limit files to so many bytes from now on."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (room, resource.RLIM_INFINITY))
 
 

@@ -73,7 +73,7 @@ class Watched:
         return end
 
     def finish(self) -> End:
-        """Starts it with nothing in its way."""
+        """Run to the end without a kill."""
         end = self.child()
         assert end.code == 0, f"the run must come to its end, got {end.error or end.code}"
         return end
@@ -204,7 +204,7 @@ def of_parquet(part: bytes) -> Iterator[Row]:
 
 
 def known(number: float | None) -> float | None:
-    """As JSON has it, which knows finite numbers only."""
+    """Return a number as JSON has it, which has finite numbers only."""
     return number if number is not None and isfinite(number) else None
 
 

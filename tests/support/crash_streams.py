@@ -238,7 +238,7 @@ class Sender(World):
         self._send(self._came - PACE)
 
     def _send(self, batch: int) -> None:
-        """Its last line has no end."""
+        """Send a batch whose last line has no end."""
         told = "".join(map(line, range(batch, batch + PACE))).rstrip()
         ticket = self.inbox.put(f"batch {batch}", told.encode())
         ticket.done.add_done_callback(lambda done: self._take_note(batch))

@@ -23,7 +23,7 @@ def replace(owner: Any, **parts: Any) -> None:
 
 
 def publish_first() -> None:
-    """Lets releases out, and commits them afterwards."""
+    """Publish releases, and commit them afterwards."""
     commit = Publisher.commit
 
     def hasty(self: Publisher, *, released: Sequence[TickRelease] = (), **what: Any) -> None:
@@ -80,7 +80,7 @@ def forget_the_users() -> None:
 
 
 def acknowledge_what_was_read() -> None:
-    """Tells senders that a batch is on disk when it was read."""
+    """Acknowledge a batch when it was read, before it is on disk."""
     read = Inbox.read
 
     def hasty(self: Inbox) -> Block | None:
@@ -100,7 +100,7 @@ def forget_the_keys() -> None:
 
 
 def forget_too_soon() -> None:
-    """Forgets a key when its batch is on disk, while its ticks are open."""
+    """Forget a key when its batch is on disk, while its ticks are open."""
     committed = Inbox.commit
 
     def hasty(self: Inbox, closed_until: int = 0) -> None:

@@ -55,7 +55,7 @@ class Zygote:
         atexit.register(self._process.communicate)
 
     def child(self, kind: str, folder: Path, **order: Any) -> End:
-        """Starts a run of a kind of stream in a folder; tells how it ended."""
+        """Start a run of a kind of stream in a folder; return the end of the child."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps({"kind": kind, "folder": str(folder), **order}) + "\n")
@@ -70,7 +70,7 @@ def zygote() -> Zygote:
 
 
 def main() -> None:
-    """Reads orders, writes answers."""
+    """Read orders, write answers."""
     import duckdb  # noqa: F401 - imported before the forks, opened after them
 
     from streamgauge.config.settings import PipelineFile, Release

@@ -169,7 +169,7 @@ def expected(records: Iterable[dict[str, Any]]) -> dict[tuple[int, int, int], tu
 
 
 def number(value: Any) -> float | None:
-    """As a cast would read it."""
+    """Return the number that a cast reads."""
     try:
         read = float(value)
     except (TypeError, ValueError):

@@ -41,7 +41,7 @@ def chosen(seed: int = 1, events: int = 4000) -> list[Tables]:
 
 
 def told(made: Pipeline) -> Told:
-    """Groups and values of each tick."""
+    """Return the groups and values of each tick."""
     return [
         [(str(place.labels[0][1]), float(value)) for place, value in zip(each.shape.groups, each.value[0], strict=True)]
         for each in made.releases("words")

@@ -82,7 +82,7 @@ class Moments:
 
 
 def moments(claim: Any, counts: Counter[Any], patch: pytest.MonkeyPatch) -> Moments:
-    """Of three items; reports are independent once the hashes are given."""
+    """Return the moments of estimates of three items. Reports are independent for given hashes."""
     items = list(counts)
     means, spreads = [], []
     for _ in every_family(claim, items, patch):

@@ -72,7 +72,7 @@ class Density:
         return clamped_laplace(ones, self.quotient, self.reach)
 
     def intrude(self, state: Any) -> Law:
-        """Hands over a table whose every bit was drawn again by itself; so is the one that stays."""
+        """Export a table whose every bit was drawn again by itself, as is the table that stays."""
         law: Law = {}
         for handed, first in self.stirred(state).items():
             for kept, second in self.stirred(handed).items():

@@ -89,7 +89,7 @@ def found(contents: Mapping[str, bytes]) -> set[tuple[str, str]]:
 
 
 def marks_in(data: bytes) -> set[str]:
-    """Looks closer only where four octets begin a form: so many forms one by one would take their time."""
+    """Return the marks in the data. All forms are slow to compare, so only those whose first four bytes occur are."""
     known, seen = beginnings(), set()
     for odd in (0, 1):
         pairs = np.frombuffer(data, "<u2", count=max(0, len(data) - odd) // 2, offset=min(odd, len(data)))

@@ -71,7 +71,7 @@ def moved(part: CounterPart, old: Any, new: Any) -> Any:
 
 
 def furthest(before: Watched, after: Watched) -> list[tuple[int, Fraction]]:
-    """For each part how far a tick moved, and how far it may."""
+    """Return for each part how far a tick moved, and how far it may."""
     return [(max(norms(moved)[0]), part.statistic.tick_sensitivity.l1) for part, moved in moves_of(before, after)]
 
 

@@ -36,7 +36,7 @@ def is_estimator(cls: type[Any]) -> bool:
 
 
 def claim_of(cls: type[Any], **more: Any) -> Any:
-    """With settings that are known here, or the tests fail: there is no opt-out."""
+    """Return the claim with known settings. A claim that is unknown here makes the tests fail: there is no opt-out."""
     settings = SETTINGS.get(cls.__name__, {})
     unknown = {each.name for each in fields(cls) if each.default is MISSING} - {"loss", "universe", *settings}
     assert not unknown, f"{cls.__name__} needs {unknown}: add them to SETTINGS"

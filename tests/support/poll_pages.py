@@ -65,7 +65,7 @@ def sent_in(request: Any) -> tuple[str, str]:
 
 
 def lose(page: Any, name: str, *, arrives: bool) -> tuple[str, str]:
-    """Picks and sends; no answer comes, whether the report arrived or not."""
+    """Pick and send, and lose the reply, whether the report arrived or not."""
     sent: list[Any] = []
 
     def lost(route: Any) -> None:

@@ -96,7 +96,7 @@ class Disk:
         file.now += data
 
     def fsync(self, descriptor: int) -> None:
-        """Of one that was not opened here, which was opened to be read, nothing is new."""
+        """Flush a file. One that was not opened here was opened for reading, so nothing changes."""
         file = self.opened.get(descriptor, File())
         if file is None:
             self.names = self.names[-1:]

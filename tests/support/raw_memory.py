@@ -24,7 +24,7 @@ def shifted(mark: bytes) -> bytes:
 
 
 def words(*numbers: int) -> bytes:
-    """Numbers as they lie in an array."""
+    """Return numbers as bytes of an array."""
     return np.array(numbers, np.int64).tobytes()
 
 

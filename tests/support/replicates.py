@@ -12,7 +12,7 @@ FLUKE = 1e-9
 
 
 def runs(claim: Any, population: list[Any], items: list[Any], *, times: int, device: Any = None) -> Any:
-    """Estimates (times, items), standard errors, and intervals' ends; devices may be of another claim."""
+    """Return estimates (times, items), standard errors and ends of intervals. Devices may be of another claim."""
     noise, found = InsecureNoise(3), []
     for seed in range(times):
         honest = replace(claim, seed=seed)

@@ -101,7 +101,7 @@ class Seized:
             over = self.process.poll() is not None or time.monotonic() > deadline
 
     def at_work(self) -> None:
-        """Waits until it holds the lock."""
+        """Wait until the run holds the lock."""
         lock = self.house.folder / "v.streamgauge" / "lock"
         self.wait_until(lambda: lock.exists() and lock.read_text().strip() == str(self.process.pid))
 

@@ -101,7 +101,7 @@ def stepped(second: float = 0) -> Stepped:
 
 
 def eventually(holds: Callable[[], Any], what: str = "it") -> None:
-    """Waits for another thread; gives up after a time that no machine needs."""
+    """Wait for another thread. Fail after a time that no machine needs."""
     for _ in range(60_000):
         if holds():
             return
@@ -202,7 +202,7 @@ def close(runner: Runner, clock: Stepped, tick: int) -> None:
 
 
 def leave(runner: Runner, clock: Stepped, second: float) -> None:
-    """Moves the clock to a departure, and waits until the board has it."""
+    """Move the clock to a publish time, and wait until the events are published."""
     clock.to(second)
     newest = runner.publisher.last_commit
     runner.publisher.publish_due()  # now: the thread that does so looks at a clock that is set only now and then

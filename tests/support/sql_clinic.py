@@ -81,7 +81,7 @@ HOSTILE: dict[str, tuple[object, ...]] = {
 
 
 def rows() -> list[tuple[object, ...]]:
-    """Mixtures of hostile values, the same ones every time."""
+    """Return mixtures of hostile values, the same ones every time."""
     mixed = random.Random(4)
     return [tuple(mixed.choice(values) for values in HOSTILE.values()) for _ in range(400)]
 

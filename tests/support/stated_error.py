@@ -15,7 +15,7 @@ FACTORS = (0.7, 1.0, 1.3)
 
 
 def estimated(claim: Any, device: Any = None, *, times: int = TIMES) -> Any:
-    """Estimates of "a", run by run; devices may be of another claim."""
+    """Return the estimates of "a" of each run. Devices may be of another claim."""
     noise = InsecureNoise(3)
     return np.array([one_run(claim, device or claim, run, noise) for run in range(times)])
 
@@ -35,7 +35,7 @@ def which_fit(claim: Any, count: Any) -> list[float]:
 
 
 def assert_stated_error(claim: Any, *twins: Any) -> None:
-    """Errors are as said, neither smaller nor larger, and those of twins on devices are not."""
+    """Assert that errors are as stated, neither smaller nor larger, and that those of twins on devices are not."""
     assert which_fit(claim, estimated(claim)) == [1.0]
     for twin in twins:
         assert 1.0 not in which_fit(claim, estimated(claim, twin, times=100))

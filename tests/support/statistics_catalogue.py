@@ -64,25 +64,25 @@ def numbers(seen: Stream) -> list[float]:
 
 
 def rounded(grid: Any, seen: Stream) -> np.ndarray:
-    """Numbers as a claim with a grid sees them: clipped and rounded."""
+    """Return numbers as a claim with a grid uses them: clipped and rounded."""
     values: np.ndarray = grid.reals(grid.integers(numbers(seen)))
     return values
 
 
 def cells(axis: Any, rows: list[Any]) -> np.ndarray:
-    """Numbers as a claim with cells sees them: the lower edge of the cell, clipped."""
+    """Return numbers as a claim with cells uses them: the lower edge of the cell, clipped."""
     edges: np.ndarray = axis.edges
     return edges[np.clip(np.searchsorted(edges, rows, "right") - 1, 0, axis.cells - 1)]
 
 
 def mean_of(claim: Any, seen: Stream, now: int) -> float:
-    """Of two events at least; one alone is shrunk by half towards the middle."""
+    """Return the mean of at least two events. A single one is shrunk by half towards the middle."""
     values = rounded(claim.moments.grid, seen)
     return float((values - claim.moments.middle_value).sum() / max(2, len(values)) + claim.moments.middle_value)
 
 
 def variance_of(claim: Any, seen: Stream, now: int) -> float | None:
-    """Of three events at least; fewer are not enough to go on, and nothing is promised but the interval."""
+    """Return the variance of at least three events. Fewer have no promise but the interval."""
     values = rounded(claim.moments.grid, seen)
     if len(values) <= 2:
         return None
@@ -90,7 +90,7 @@ def variance_of(claim: Any, seen: Stream, now: int) -> float | None:
 
 
 def summary_of(claim: Any, seen: Stream, now: int) -> np.ndarray:
-    """In the order of its measures; NaN where nothing is promised."""
+    """Return the measures in their order; NaN if nothing is promised."""
     values = rounded(claim.grid, seen)
     spread = float(values.var(ddof=1)) if len(values) > 2 else np.nan
     all_five = np.array([len(values), values.sum(), mean_of(claim, seen, now), spread, spread**0.5])

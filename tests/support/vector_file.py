@@ -104,7 +104,7 @@ def made() -> dict[str, Any]:
 
 
 def written(vectors: dict[str, Any]) -> str:
-    """As ASCII, so that halves of pairs can be written down; a list of numbers on one line."""
+    """Return ASCII, so that halves of pairs can be written; a list of numbers is one line."""
     flat = re.sub(r"\[\s+([^][{}]*?)\s+\]", lambda found: f"[{_on_one_line(found[1])}]", json.dumps(vectors, indent=1))
     return flat + "\n"
 

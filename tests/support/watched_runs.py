@@ -215,7 +215,7 @@ def together(part: CounterPart, ticks: list[Any]) -> Any:
 
 @contextmanager
 def planned_once() -> Iterator[None]:
-    """Plans follow from declarations alone, so equal ones are made once; and users have one secret."""
+    """Return the plan of a file. Plans follow from declarations alone, so equal ones are built once."""
     session: Any = opening
     key_of = session.read_system_key
 
