@@ -30,13 +30,7 @@ def test_bounds_exceed_the_truth_as_seldom_as_stated(loss: Any, audits: int) -> 
     """For (epsilon, delta), the noise satisfies pure epsilon, so the true loss is lower."""
     claim = SimpleII(loss if loss.currency != "approximate" else sg.Pure(1))
     noise = InsecureNoise(12)
-
-    class Claiming(MechanismSubject):
-        @property
-        def loss(self) -> Any:
-            return loss
-
-    subject = Claiming(claim, 1, noise=noise)
+    subject = MechanismSubject(claim, 1, stated=loss, noise=noise)
     amounts = [measure(subject, 600, CONFIDENCE).amount for _ in range(audits)]
     assert sum(amount > float(loss.amount) for amount in amounts) <= allowed(audits)
     assert max(amounts) > 0

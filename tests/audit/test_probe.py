@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit import ApproxDpSubject, MechanismSubject, audit, audit_mechanism
+from streamgauge.audit import MechanismSubject, audit, audit_mechanism
 from streamgauge.audit.attack.attack import fit_scores
 from streamgauge.audit.exact.approx_dp import drop_dominated
 from streamgauge.audit.exact.costs import compute_cost
@@ -103,7 +103,7 @@ def test_an_honest_twin_of_these_is_acquitted() -> None:
 
 @pytest.mark.parametrize(("kind", "least"), [(Narrow, 3.0), (Bare, inf)])
 def test_approx_claim_is_computed_from_draws_of_the_code(kind: Any, least: float) -> None:
-    verdict = audit(ApproxDpSubject(kind(APPROX, horizon=4), 4), runs=0)
+    verdict = audit(MechanismSubject(kind(APPROX, horizon=4), 4, stated=APPROX), runs=0)
     assert not verdict.is_proved
     assert verdict.is_condemned
     assert verdict.loss_bounds
@@ -112,9 +112,10 @@ def test_approx_claim_is_computed_from_draws_of_the_code(kind: Any, least: float
 
 def test_epsilon_at_a_delta_is_bounded_for_all_units() -> None:
     """If patterns are too many to price one by one, their largest rho bounds them."""
-    verdict = audit(ApproxDpSubject(Binary(APPROX, horizon=9, unit=sg.User(1, 4)), 9), runs=0)
+    users = Binary(APPROX, horizon=9, unit=sg.User(1, 4))
+    verdict = audit(MechanismSubject(users, 9, stated=APPROX), runs=0)
     assert verdict.is_proved
-    assert not audit(ApproxDpSubject(OffAtTwo(APPROX, horizon=4), 4), runs=0).is_proved
+    assert not audit(MechanismSubject(OffAtTwo(APPROX, horizon=4), 4, stated=APPROX), runs=0).is_proved
     assert drop_dominated(iter([{1.0: (2.0,)}, {1.0: (3.0, 1.0)}, {2.0: (1.0,)}])) == [{1.0: (3.0, 1.0)}, {2.0: (1.0,)}]
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.audit import ApproxDpSubject, MechanismSubject, Verdict, WorstCase, audit
+from streamgauge.audit import MechanismSubject, Verdict, WorstCase, audit
 from streamgauge.audit.attack.measure import CURVE_DELTAS, RESERVED_DOUBT_SHARE, MeasurementGoal, measure
 from streamgauge.audit.exact.approx_dp import bound_epsilon
 from streamgauge.audit.exact.worst_case import combine_worst_cases
@@ -51,10 +51,6 @@ def test_bounds_of_several_neighbours_are_both_maximal() -> None:
 class Leaky(MechanismSubject):
     """A broken twin: two runs in a hundred show the data, which rho permits."""
 
-    @property
-    def loss(self) -> Any:
-        return sg.Zcdp("1/2")
-
     def views(self, data: Ints, runs: int) -> Any:
         views = super().views(data, runs)
         every = np.random.default_rng(len(views)).random(runs) < 0.02
@@ -63,7 +59,8 @@ class Leaky(MechanismSubject):
 
 
 def test_rare_leak_hidden_from_rho_is_condemned_by_delta() -> None:
-    leaky, honest = (kind(SimpleII(sg.Zcdp("1/20")), 1, noise=InsecureNoise(1)) for kind in (Leaky, MechanismSubject))
+    claim, noise = SimpleII(sg.Zcdp("1/20")), InsecureNoise(1)
+    leaky, honest = Leaky(claim, 1, stated=sg.Zcdp("1/2"), noise=noise), MechanismSubject(claim, 1, noise=noise)
     found = measure(leaky, 60_000)
     assert found.amount < 0.5, "the mean of bounded evidence hardly moves"
     assert [point.delta for point in found.refuted_points] == [0.01, 0.001] or len(found.refuted_points) > 2
@@ -84,20 +81,18 @@ def test_approx_claim_with_wrong_conversion_is_condemned_as_stated() -> None:
     """The broken twin uses four times the rho that the claim permits."""
     claim = sg.Approx(1, "1/100")
     honest, wrong = SimpleII(claim), SimpleII(claim.additive_loss.group(2))
-    acquitted = audit(ApproxDpSubject(honest, 1, noise=InsecureNoise(2)), 40_000, SURE)
+    acquitted = audit(MechanismSubject(honest, 1, stated=claim, noise=InsecureNoise(2)), 40_000, SURE)
     assert not acquitted.is_condemned
     assert acquitted.is_proved
     assert acquitted.loss == claim
-    condemned = audit(ApproxDpSubject(wrong, 1, stated=claim, noise=InsecureNoise(2)), 40_000, SURE)
+    condemned = audit(MechanismSubject(wrong, 1, stated=claim, noise=InsecureNoise(2)), 40_000, SURE)
     assert len(condemned.reasons) == 2
     assert not audit(MechanismSubject(wrong, 1), runs=0).is_condemned, "its rho is what it says"
-    with pytest.raises(ValueError, match=r"^claim must be an epsilon and a delta, got Pure"):
-        ApproxDpSubject(SimpleII(sg.Pure(1)), 1)
 
 
 @pytest.mark.parametrize("claim", [Binary(sg.Approx(1, 1e-6), horizon=15), SquareRoot(sg.Approx(2, 1e-3), horizon=15)])
 def test_stated_approx_claim_exceeds_loss_computed_from_rho(claim: Any) -> None:
-    verdict = audit(ApproxDpSubject(claim, 15), runs=0)
+    verdict = audit(MechanismSubject(claim, 15, stated=claim.loss), runs=0)
     assert verdict.is_proved
     low, high = verdict.loss_bounds or (0.0, 0.0)
     assert 0.8 < low / verdict.claimed <= high / verdict.claimed < 1

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from streamgauge.audit.attack.measure import measure
-    from streamgauge.audit.exact.approx_dp import ApproxDpSubject
     from streamgauge.audit.exact.kernels import Kernel, WorstRatio, one_event, one_person, worst_ratio
     from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
     from streamgauge.audit.pipeline.audit import audit_pipeline
@@ -37,7 +36,6 @@ __all__ = [
     "Adversary",
     "AdversarySubject",
     "Ambush",
-    "ApproxDpSubject",
     "CallableSubject",
     "ComputableSubject",
     "Echo",

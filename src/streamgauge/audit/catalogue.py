@@ -23,7 +23,6 @@ from typing import Any, TypeVar
 from streamgauge import adaptive, continual, statistics
 from streamgauge.adaptive import AdaptiveMechanism, PegasusHierarchy
 from streamgauge.audit.broken import every_twin
-from streamgauge.audit.exact.approx_dp import ApproxDpSubject
 from streamgauge.audit.exact.worst_case import describe_coverage
 from streamgauge.audit.subject import Settings, Subject, list_settings
 from streamgauge.audit.subjects.adaptive import AdaptiveMechanismSubject
@@ -234,7 +233,8 @@ def _list_counters(cls: type[LinearMechanism[Any]], request: AuditRequest) -> It
             yield CatalogueEntry("memory", f"{title}, pan-private", memory)
             continue
         if claim.loss.currency == "approximate":
-            yield CatalogueEntry("counter", f"{title}, as stated", ApproxDpSubject(claim, ticks, max_run_ticks=run))
+            subject = MechanismSubject(claim, ticks, max_run_ticks=run, stated=claim.loss)
+            yield CatalogueEntry("counter", f"{title}, as stated", subject)
         yield CatalogueEntry("counter", title, MechanismSubject(claim, ticks, max_run_ticks=run))
         if cls.__name__ in ADVERSARY_MECHANISMS and claim.unit == Event():
             yield CatalogueEntry("adversary", f"{title}, adaptively", AdversarySubject(claim, run))
@@ -272,7 +272,9 @@ def _list_other_claims(cls: type[LinearMechanism[Any]]) -> Iterator[CatalogueEnt
             yield CatalogueEntry("unit", f"{title}, {describe_unit(unit)}", subject)
     if cls.__name__ in APPROX_MECHANISMS:
         claim, title = next(_build_claims(cls, COUNTER_TICKS, AuditRequest(losses=(APPROX_LOSS,))))
-        yield CatalogueEntry("counter", f"{title}, as stated", ApproxDpSubject(claim, COUNTER_TICKS))
+        yield CatalogueEntry(
+            "counter", f"{title}, as stated", MechanismSubject(claim, COUNTER_TICKS, stated=claim.loss)
+        )
 
 
 def describe_unit(unit: Unit) -> str:

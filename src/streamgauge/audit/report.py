@@ -18,7 +18,6 @@ from typing import Any
 
 from streamgauge.audit.attack.measure import DEFAULT_CONFIDENCE, DEFAULT_RUNS, ProgressCallback, measure
 from streamgauge.audit.catalogue import CatalogueEntry
-from streamgauge.audit.exact.approx_dp import ApproxDpSubject
 from streamgauge.audit.subject import ComputableSubject, Subject
 from streamgauge.audit.subjects.layouts import find_unlike
 from streamgauge.audit.subjects.mechanisms import MAX_PROBE_TICKS, MechanismSubject
@@ -59,8 +58,7 @@ def audit_mechanism(
     Runs of other widths, by `step`, in feeds of other lengths and with groups that are added must release
     the same; those that do not are attacked as well (see `layouts`).
     """
-    stated = mechanism.loss.currency == "approximate"
-    plain = (ApproxDpSubject if stated else MechanismSubject)(mechanism, ticks, noise=noise)
+    plain = MechanismSubject(mechanism, ticks, stated=mechanism.loss, noise=noise)
     if not mechanism.pan_private:
         return audit(plain, runs, confidence, watch)
     observed = PanPrivateSubject(mechanism, ticks, noise=noise)  # tick by tick

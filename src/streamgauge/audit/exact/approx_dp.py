@@ -3,8 +3,8 @@
 A row that moves by m under noise of parameter s loses L = (m^2 + 2 m z)/(2 s), where z is the draw. Rows add up. Then
 delta(epsilon) = E max(0, 1 - e^(epsilon - L)), which grows with L.
 
-An (epsilon, delta) claim is kept through a rho, and `MechanismSubject` attacks that rho. `ApproxDpSubject` attacks the
-claim itself, so it condemns a conversion that gives away too much, whatever the rho is.
+An (epsilon, delta) claim is kept through a rho. `price_as_stated` prices the claim itself, so a conversion that gives
+away too much is condemned, whatever the rho is.
 
 Promise
     Epsilon at the delta lies between the two ends, for every unit. Proof: the law of each row's loss is enumerated and
@@ -17,11 +17,11 @@ Promise
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from dataclasses import replace
+from functools import lru_cache
 from itertools import groupby
 from math import ceil, floor, inf, isqrt, sqrt
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from scipy.signal import fftconvolve
@@ -29,9 +29,9 @@ from scipy.special import ndtr
 
 from streamgauge.audit.exact.linear import LinearView, build_view
 from streamgauge.audit.exact.worst_case import Pattern, WorstCase, is_enumerable, list_patterns
-from streamgauge.audit.subjects.mechanisms import MechanismSubject
+from streamgauge.continual import LinearMechanism, Strategy
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Approx, Loss, Zcdp
+from streamgauge.privacy import Zcdp
 
 MAX_DEVIATIONS = 12  # deviations
 GRID_POINTS_PER_DEVIATION = 4000  # grid points in a deviation of the whole loss
@@ -103,80 +103,60 @@ def solve_epsilon(losses: Floats, chances: Floats, delta: float) -> float:
 MAX_COMPARED_UNITS = 2000  # units that are compared
 MAX_PRICED_UNITS = 3  # units none of which moves all rows as far as another, and that are priced one by one
 
+TickMoves = tuple[Floats, Sequence[Any]]  # of each row by each tick, and the laws of the rows
 MovesByParameter = dict[float, tuple[float, ...]]  # moves of rows, largest first, by the parameter of the noise
 
 
-@dataclass(frozen=True)
-class ApproxDpSubject(MechanismSubject):
-    """All releases of the first ticks, against an (epsilon, delta): the mechanism's own unless `stated`."""
+def price_as_stated(
+    claim: LinearMechanism[Any], known: WorstCase, delta: float, strategy: Strategy | None, probed: LinearView | None
+) -> WorstCase:
+    """Return an interval: the sure loss of the unit with most rho, and a bound for every unit.
 
-    DESCRIPTION: ClassVar[str] = " as stated"
+    Args:
+        known: the same in rho
+        strategy: the matrices, if the code agrees with them
+        probed: the view of the code, if all ticks were probed and no layout differs
+    """
+    if known.floor == inf:  # no view of the two worlds is the same
+        return known
+    seen = read_moves(probed if strategy is None else build_view(strategy))
+    measured = seen
+    if strategy is not None:
+        measured = strategy.measure * np.array(strategy.grids, np.float64)[:, None], strategy.distributions
+    least = 0.0 if seen is None else bound_unit(claim, seen, known.pattern, delta)
+    most = bound_all_units(claim, measured, float(known.amount), delta)
+    return replace(known, amount=max(least, most), lower_bound=least)
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.loss, Approx):
-            raise ValueError(f"claim must be an epsilon and a delta, got {self.claim.loss}")
 
-    @property
-    def loss(self) -> Loss:
-        return self.stated or self.claim.loss
+def read_moves(view: LinearView | None) -> TickMoves | None:
+    """Return the moves of a view, if it determines all draws of Gaussian noise."""
+    if view is None or view.nonlinear_streams or not (view.is_gaussian and view.is_injective):
+        return None
+    if any(source.draws != 1 for source in view.sources):
+        return None
+    return view.inverse @ view.by_data, [source.law for source in view.sources]
 
-    def worst(self) -> WorstCase:
-        """Return an interval: the sure loss of the unit with most rho, and a bound for every unit."""
-        known = super().worst()
-        if known.floor == inf:  # no view of the two worlds is the same
-            return known
-        least = self._compute_lower_bound(known.pattern)
-        return replace(known, amount=max(least, self._compute_upper_bound(known)), lower_bound=least)
 
-    @property
-    def _delta(self) -> float:
-        stated: Any = self.loss
-        return float(stated.delta)
+def bound_unit(claim: LinearMechanism[Any], seen: TickMoves, pattern: Pattern, delta: float) -> float:
+    """Return the loss of one unit that moves one number in all ticks by the same sign."""
+    moves, laws = seen
+    moved = np.abs(moves[:, to_indices(pattern)].sum(axis=1)) * isqrt(int(claim.tick_sensitivity.l2_squared))
+    return bound_epsilon_cached(tuple(to_row_list(group_moves(build_rows(moved, laws)))), delta)[0]
 
-    @cached_property
-    def _priced_view(self) -> LinearView | None:
-        """The view with the moves and laws of the code, if it determines all draws of Gaussian noise."""
-        tried = self.probed_view if not self.unlike_layouts and self.ticks <= self.max_probe_ticks else None
-        view = build_view(self.claim.strategy(self.ticks)) if self.is_consistent else tried
-        if view is None or view.nonlinear_streams or not (view.is_gaussian and view.is_injective):
-            return None
-        return view if all(source.draws == 1 for source in view.sources) else None
 
-    def _compute_lower_bound(self, pattern: Pattern) -> float:
-        """Return the loss of one unit that moves one number in all ticks by the same sign."""
-        if self._priced_view is None:
-            return 0.0
-        view, reach = self._priced_view, isqrt(int(self.claim.tick_sensitivity.l2_squared))
-        moved = np.abs((view.inverse @ view.by_data)[:, to_indices(pattern)].sum(axis=1)) * reach
-        found = group_moves(build_rows(moved, [source.law for source in view.sources]))
-        return bound_epsilon_cached(tuple(to_row_list(found)), self._delta)[0]
-
-    def _compute_upper_bound(self, known: WorstCase) -> float:
-        """Return a bound for all units."""
-        rho, unit = float(known.amount), self.claim.unit
-        if not rho < inf:
-            return inf
-        bound = float(Zcdp(rho).as_approx(self._delta).epsilon) if rho else 0.0
-        if self._measured_moves is None or not is_enumerable(unit, self.ticks, MAX_COMPARED_UNITS):
-            return bound
-        moved, laws = self._measured_moves
-        sums = (moved[:, to_indices(pattern)].sum(axis=1) for pattern in list_patterns(unit, self.ticks))
-        found = drop_dominated(group_moves(build_rows(each, laws)) for each in sums)
-        if len(found) > MAX_PRICED_UNITS:
-            return bound
-        return min(bound, max(bound_epsilon_cached(tuple(to_row_list(moves)), self._delta)[1] for moves in found))
-
-    @cached_property
-    def _measured_moves(self) -> tuple[Floats, Sequence[Any]] | None:
-        """The largest move of each row by each tick, and the laws, to one who sees all measurements."""
-        reach = sqrt(self.claim.tick_sensitivity.l2_squared)
-        if self.is_consistent:
-            strategy = self.claim.strategy(self.ticks)
-            grids = np.array(strategy.grids, np.float64)[:, None]
-            return np.abs(strategy.measure) * grids * reach, strategy.distributions
-        if (view := self._priced_view) is None:
-            return None
-        return np.abs(view.inverse @ view.by_data) * reach, [source.law for source in view.sources]
+def bound_all_units(claim: LinearMechanism[Any], measured: TickMoves | None, rho: float, delta: float) -> float:
+    """Return a bound for all units, to one who sees all measurements."""
+    if not rho < inf:
+        return inf
+    bound = float(Zcdp(rho).as_approx(delta).epsilon) if rho else 0.0
+    if measured is None or not is_enumerable(claim.unit, measured[0].shape[1], MAX_COMPARED_UNITS):
+        return bound
+    moves, laws = np.abs(measured[0]) * sqrt(claim.tick_sensitivity.l2_squared), measured[1]
+    sums = (moves[:, to_indices(pattern)].sum(axis=1) for pattern in list_patterns(claim.unit, moves.shape[1]))
+    found = drop_dominated(group_moves(build_rows(each, laws)) for each in sums)
+    if len(found) > MAX_PRICED_UNITS:
+        return bound
+    return min(bound, max(bound_epsilon_cached(tuple(to_row_list(each)), delta)[1] for each in found))
 
 
 bound_epsilon_cached = lru_cache(maxsize=16)(bound_epsilon)  # of the same moves, from below and from above

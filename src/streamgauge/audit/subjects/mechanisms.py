@@ -36,6 +36,7 @@ import numpy as np
 
 from streamgauge.audit import neighbours
 from streamgauge.audit.exact import costs, worst_case
+from streamgauge.audit.exact.approx_dp import price_as_stated
 from streamgauge.audit.exact.linear import LinearView, build_view
 from streamgauge.audit.exact.probe import probe_at_once, probe_view
 from streamgauge.audit.exact.worst_case import WorstCase, worst_neighbour
@@ -45,7 +46,7 @@ from streamgauge.continual import LinearMechanism
 from streamgauge.continual.run import build_noise
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Loss
+from streamgauge.privacy import Approx, Loss
 
 MAX_DRAW_TICKS = 16  # ticks up to which the code is tried draw by draw
 MAX_PROBE_TICKS = 256  # and up to which all at once
@@ -56,9 +57,10 @@ PAIRS_OF_A_LAYOUT = 3
 
 @dataclass(frozen=True)
 class MechanismSubject(ClaimSubject):
-    """All releases of the first ticks of a linear mechanism, against `stated` or its own loss.
+    """All releases of the first ticks of a linear mechanism, against `stated` or the loss that its noise is made for.
 
-    With `max_run_ticks`, experiments run only so many of the ticks.
+    An (epsilon, delta) that is stated is priced itself, without its rho (see `exact.approx_dp`). With
+    `max_run_ticks`, experiments run only so many of the ticks.
     """
 
     claim: LinearMechanism[Any]
@@ -67,6 +69,10 @@ class MechanismSubject(ClaimSubject):
     stated: Loss | None = None
     max_pairs: int | None = None
     max_probe_ticks: int = MAX_PROBE_TICKS
+
+    @property
+    def name(self) -> str:
+        return self.title or f"{self.claim!r}{' as stated' if isinstance(self.stated, Approx) else ''}"
 
     @property
     def loss(self) -> Loss:
@@ -109,7 +115,12 @@ class MechanismSubject(ClaimSubject):
 
     def worst(self) -> WorstCase:
         """Return the loss as written down and, over the first ticks, as tried: other code loses more."""
-        return self._worst
+        if not isinstance(self.loss, Approx):
+            return self._worst
+        strategy = self.claim.strategy(self.ticks) if self.is_consistent else None
+        is_probed = not self.unlike_layouts and self.ticks <= self.max_probe_ticks
+        probed = self.probed_view if is_probed else None
+        return price_as_stated(self.claim, self._worst, float(self.loss.delta), strategy, probed)
 
     @cached_property
     def _worst(self) -> WorstCase:
