@@ -6,7 +6,8 @@ the middle and around a power of two, which a wrong mechanism may treat differen
 streams that show it are added, and streams of one to three events.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from math import isqrt
 from typing import Any
 
@@ -23,37 +24,28 @@ SPREAD_GROUPS = 64  # that one unit is spread over: a run needs as many
 FIRST_COUNTS = (1, 2, 3)  # of events at first, where code is not linear
 MAX_NONLINEAR_STREAMS = 2  # streams at which it was seen not to be
 
+PlacedUnit = tuple[Pattern, Ints, str]  # its ticks, the events of others in each tick, and these in words
 
-def list_stream_pairs(
-    mechanism: LinearMechanism[Any], ticks: int, view: LinearView, worst_patterns: Sequence[Pattern]
-) -> Iterator[Pair]:
-    """List pairs of streams (groups, ticks) that differ in one unit, the worst first."""
+
+def list_units(
+    unit: Unit, ticks: int, worst_patterns: Sequence[Pattern], nonlinear_streams: Sequence[NonlinearStream] = ()
+) -> Iterator[PlacedUnit]:
+    """List units in streams of one group, the worst first; then some at streams whose view is no sum of events."""
     nothing = np.zeros(ticks, np.int64)
-    placed = dict.fromkeys([*worst_patterns, *list_landmarks(mechanism.unit, ticks)])
-    found = [(pattern, nothing, "") for pattern in placed]
-    found.insert(1, (worst_patterns[0], add_background_counts(nothing), " of a busy stream"))
-    found.append((worst_patterns[0], nothing + 1, " of a quiet stream"))
-    return build_pairs(mechanism, view, found)
-
-
-def list_nonlinear_pairs(
-    mechanism: LinearMechanism[Any],
-    view: LinearView,
-    worst_patterns: Sequence[Pattern],
-    nonlinear_streams: Sequence[NonlinearStream],
-) -> Iterator[Pair]:
-    """List pairs at streams whose view is not the sum of their events."""
-    ticks = view.by_data.shape[1]
-    first = np.arange(ticks) == 0
-    streams = [(count * first, f"{count} at first") for count in FIRST_COUNTS]
-    streams += [(each.stream[:ticks], each.name) for each in nonlinear_streams[:MAX_NONLINEAR_STREAMS]]
-    patterns = dict.fromkeys([worst_patterns[0], *list(list_landmarks(mechanism.unit, ticks))[:2]])
-    found = [(at, stream, f" of a stream of {name}") for stream, name in streams for at in patterns]
-    return build_pairs(mechanism, view, found)
+    first, *others = dict.fromkeys([*worst_patterns, *list_landmarks(unit, ticks)])
+    yield first, nothing, ""
+    yield first, add_background_counts(nothing), " of a busy stream"
+    yield from ((pattern, nothing, "") for pattern in others)
+    yield first, nothing + 1, " of a quiet stream"
+    if nonlinear_streams:
+        streams = [(count * (np.arange(ticks) == 0), f"{count} at first") for count in FIRST_COUNTS]
+        streams += [(each.stream[:ticks], each.name) for each in nonlinear_streams[:MAX_NONLINEAR_STREAMS]]
+        few = dict.fromkeys([first, *islice(list_landmarks(unit, ticks), 2)])
+        yield from ((pattern, stream, f" of a stream of {name}") for stream, name in streams for pattern in few)
 
 
 def build_pairs(
-    mechanism: LinearMechanism[Any], view: LinearView, found: Sequence[tuple[Pattern, Ints, str]], other_groups: int = 0
+    mechanism: LinearMechanism[Any], view: LinearView, found: Iterable[PlacedUnit], other_groups: int = 0
 ) -> Iterator[Pair]:
     """Build pairs of units in streams, one stream for all groups; `other_groups` have no unit."""
     move = spread_unit(mechanism.tick_sensitivity, mechanism.loss.additive_loss.currency == "pure")

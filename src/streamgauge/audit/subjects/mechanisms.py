@@ -165,10 +165,10 @@ class MechanismSubject(ClaimSubject):
     def pairs(self) -> Sequence[Pair]:
         worst = worst_neighbour(self.claim, self.run_ticks).pattern
         costly = [each for each in (worst, self._worst.pattern) if max(each) <= self.run_ticks]
-        found = list(neighbours.list_stream_pairs(self.claim, self.run_ticks, self.view, costly))
-        if self.probed_view is not None and self.probed_view.nonlinear_streams:
-            found += neighbours.list_nonlinear_pairs(self.claim, self.view, costly, self.probed_view.nonlinear_streams)
-        plain = tuple(found)
+        nonlinear = () if self.probed_view is None else self.probed_view.nonlinear_streams
+        units = neighbours.list_units(self.claim.unit, self.run_ticks, costly, nonlinear)
+        plain = tuple(neighbours.build_pairs(self.claim, self.view, units))
+        found = list(plain)
         for layout in self.unlike_layouts[:MAX_ATTACKED]:
             gap = layout.first_tick - 1  # ticks without a release, where evidence is not known
             reached = (pair for pair in plain if not (pair.one[:, :gap] != pair.other[:, :gap]).any())

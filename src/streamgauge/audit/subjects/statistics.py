@@ -168,12 +168,6 @@ def _describe_events(events: UnitEvents) -> str:
     return f"{events[0].value!r}" if len(events) == 1 else f"{events[0].value!r}, {events[1].value!r}, .."
 
 
-def add_returning_users(pair: NeighbouringStreams, events: UnitEvents) -> NeighbouringStreams:
-    """Add others who carry the same at the tick after the unit's last."""
-    later = tuple(replace(event, user=1 + number) for number, event in enumerate(events))
-    return pair.add_events({pair.pattern[-1]: later}, "which comes again")
-
-
 def add_background(pair: NeighbouringStreams, unit: Unit, values: Sequence[Any], width: int) -> NeighbouringStreams:
     """Add events of other people after the unit; a whole tick has no others."""
     if isinstance(unit, Tick):
@@ -230,7 +224,8 @@ class StatisticSubject(ClaimSubject):
                 pair = _build_neighbours(unit, self.ticks, pattern, one, other)
                 yield pair
                 if self.claim.HAS_MEMORY and not of_users and pattern[-1] < self.ticks:
-                    yield add_returning_users(pair, one[:size] + other[:size])
+                    again = [replace(event, user=1 + n) for n, event in enumerate(one[:size] + other[:size])]
+                    yield pair.add_events({pattern[-1]: again}, "which comes again")
 
     def worst(self) -> WorstCase:
         amount, pair = self.worst_neighbours
