@@ -61,7 +61,9 @@ def test_windows_of_ticks_are_hidden_from_an_intruder_too() -> None:
 
 @pytest.mark.one_of_each
 @pytest.mark.parametrize(
-    "settings", [{}, {"announced_tick": 4}, {"peek": 2, "announced_tick": 4}, {"has_random_peek": True}], ids=str
+    "settings",
+    [{}, *({"intruder": each} for each in (Intruder(None, 4), Intruder(2, 4))), {"has_random_peek": True}],
+    ids=str,
 )
 def test_an_honest_run_is_acquitted_by_experiment(settings: dict[str, Any]) -> None:
     verdict = audit(subject(claim(), **settings), 20_000, SURE)
@@ -85,7 +87,7 @@ def test_noise_added_only_after_announced_intrusion_is_detected() -> None:
 
 
 def test_views_hold_releases_and_memory_in_order() -> None:
-    silent = PanPrivateSubject(claim(), TICKS, peek=2, noise=SilentNoise())
+    silent = PanPrivateSubject(claim(), TICKS, Intruder(2), noise=SilentNoise())
     shown = silent.views(ExposedStreams(np.array([[1, 0, 0, 1, 0, 0]]), 2), 3)
     releases = [1, 1, 1, 2, 2, 2]
     assert shown[0, :2].tolist() == releases[:2]
@@ -105,7 +107,7 @@ def test_verdict_reports_number_of_computed_ticks() -> None:
 
 
 def test_refused_announced_intrusions_raise() -> None:
-    refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, announced_tick=2)
+    refusing = PanPrivateSubject(Segments(sg.Pure(1), horizon=4), 4, Intruder(None, 2))
     with pytest.raises(TypeError, match="must be"):
         refusing.views(ExposedStreams(np.zeros((1, 4), np.int64), 1), 5)
 

@@ -12,7 +12,7 @@ import streamgauge as sg
 from streamgauge.adaptive import Pegasus
 from streamgauge.audit import PanPrivateSubject, audit, worst_intrusion
 from streamgauge.audit.broken.memory import LogKeepingTree, TotalKeepingTree
-from streamgauge.audit.subjects.pan_private import StateLayout, list_leaves
+from streamgauge.audit.subjects.pan_private import Intruder, StateLayout, list_leaves
 from streamgauge.continual import Kary
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 
@@ -96,7 +96,7 @@ def test_group_axis_is_known_if_another_has_its_length() -> None:
 def test_an_exact_number_anywhere_in_the_memory_is_condemned(kind: Any) -> None:
     claim = kind(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
     assert worst_intrusion(claim, TICKS).floor == inf
-    subject = PanPrivateSubject(claim, TICKS, peek=1, noise=InsecureNoise(72))
+    subject = PanPrivateSubject(claim, TICKS, Intruder(1), noise=InsecureNoise(72))
     verdict = audit(subject, 500, 1 - 1e-9)
     assert len(verdict.reasons) == 2
     assert subject.has_varying_shared_state == (kind is TotalKeepingTree)
@@ -111,7 +111,7 @@ def test_a_noisy_number_that_all_groups_share_is_acquitted() -> None:
             return super().step(state, values, noise)
 
     claim = SharesNoisyTotal(sg.Pure(1), branching=2, levels=2, horizon=TICKS, pan_private=True)
-    verdict = audit(PanPrivateSubject(claim, 1, peek=1, noise=InsecureNoise(73)), 500, 1 - 1e-9)
+    verdict = audit(PanPrivateSubject(claim, 1, Intruder(1), noise=InsecureNoise(73)), 500, 1 - 1e-9)
     assert verdict.measurement is not None
     assert verdict.measurement.amount <= 1.25
 

@@ -16,7 +16,7 @@ import numpy as np
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
 from streamgauge.audit.exact.kernels import ESTIMATE_ACT, INTRUDE_ACT, ActStreams
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.audit.subjects.pan_private import PanPrivateSubject
+from streamgauge.audit.subjects.pan_private import Intruder, PanPrivateSubject
 from streamgauge.audit.subjects.user_tables import UserTableSubject
 from streamgauge.continual import Kary
 from streamgauge.continual.trees.tree import State
@@ -88,7 +88,7 @@ BROKEN_TREES: tuple[tuple[str, type[Kary], int], ...] = (
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    build = partial(PanPrivateSubject, ticks=MEMORY_TICKS, peek=1, noise=chance)
+    build = partial(PanPrivateSubject, ticks=MEMORY_TICKS, intruder=Intruder(1), noise=chance)
     for name, kind, runs in BROKEN_TREES:
         claim = kind(UNIT_LOSS, branching=2, levels=2, horizon=MEMORY_TICKS, pan_private=True)
         yield build_twins(name, build, claim, runs=runs)

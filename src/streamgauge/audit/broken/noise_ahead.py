@@ -8,7 +8,7 @@ from typing import Any
 
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
 from streamgauge.audit.subject import ExperimentNoise
-from streamgauge.audit.subjects.pan_private import PanPrivateSubject
+from streamgauge.audit.subjects.pan_private import Intruder, PanPrivateSubject
 from streamgauge.continual import TwoPart
 from streamgauge.continual.mechanism import Release
 from streamgauge.continual.trees.past_noise import BridgedEpoch, NoiseAhead, PastNoise, PastNoiseState
@@ -78,18 +78,18 @@ class LiveHandOver(TwoPart):
 
 
 def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
-    def build(claim: Any, title: str, **intruder: Any) -> PanPrivateSubject:
-        return PanPrivateSubject(claim, AHEAD_TICKS, noise=chance, title=title, **intruder)
+    def build(intruder: Intruder) -> partial[PanPrivateSubject]:
+        return partial(PanPrivateSubject, ticks=AHEAD_TICKS, intruder=intruder, noise=chance)
 
     settings: dict[str, Any] = {"horizon": AHEAD_TICKS, "radices": (2,), "open_ticks": True}
     late = LateLeaf(UNIT_LOSS, **settings)
-    in_tick = partial(build, peek=1, has_open_ticks=True)
+    in_tick = build(Intruder(peek=1, has_open_ticks=True))
     yield build_twins("Noise ahead, added when the tick ends", in_tick, late, runs=AHEAD_RUNS)
     saved = SavedRest(UNIT_LOSS, **settings)
-    lost = partial(build, peek=1, lost_tick=1, has_open_ticks=True)
+    lost = build(Intruder(peek=1, lost_tick=1, has_open_ticks=True))
     yield build_twins("Noise ahead, the same after a crash", lost, saved, truth=2.0001)
     cursor = CursorTree(UNIT_LOSS, **settings)
     yield build_twins("Noise ahead, draws behind a cursor", in_tick, cursor, runs=AHEAD_RUNS)
     live = LiveHandOver(UNIT_LOSS, **settings)
-    both = partial(build, peek=1, announced_tick=3)
+    both = build(Intruder(peek=1, announced_tick=3))
     yield build_twins("Noise ahead, handed over alive", both, live, runs=AHEAD_RUNS)

@@ -204,17 +204,14 @@ class ExposedStreams:
 
 @dataclass(frozen=True)
 class PanPrivateSubject(ClaimSubject):
-    """Releases and memory of the first ticks. `peek` is tried at several ticks unless given.
+    """Releases and memory of the first ticks. Looks at several ticks are tried unless the intruder has one.
 
     With `has_random_peek` each run's memory is exposed after a tick of its own, drawn evenly, which the view contains.
     """
 
     claim: LinearMechanism[Any]
     ticks: int
-    peek: int | None = None
-    announced_tick: int | None = None
-    lost_tick: int | None = None
-    has_open_ticks: bool = False
+    intruder: Intruder = Intruder()
     has_random_peek: bool = False
     entropy: Entropy | None = field(default=None, repr=False)  # of random peeks
     requested_ticks: int | None = None  # if fewer are run
@@ -225,16 +222,14 @@ class PanPrivateSubject(ClaimSubject):
     @cached_property
     def peeks(self) -> Sequence[int]:
         """The ticks of the look: those at which something is half done."""
-        return [self.peek] if self.peek is not None else sorted({self.ticks // 2, max(0, self.ticks - 1)})
-
-    def _build_intruder(self, peek: int) -> Intruder:
-        return Intruder(peek, self.announced_tick, self.lost_tick, self.has_open_ticks)
+        given = self.intruder.peek
+        return [given] if given is not None else sorted({self.ticks // 2, max(0, self.ticks - 1)})
 
     def worst(self) -> WorstCase:
         """Return the loss over the first ticks, as many as can be computed."""
         ticks = min(self.ticks, self.max_computed_ticks)
-        peeks = range(ticks + 1) if self.peek is None else [min(self.peek, ticks)]
-        intruders = [self._build_intruder(peek) for peek in peeks]
+        peeks = range(ticks + 1) if self.intruder.peek is None else [min(self.intruder.peek, ticks)]
+        intruders = (replace(self.intruder, peek=peek) for peek in peeks)
         worst = combine_worst_cases(compute_worst_to(self.claim, ticks, each) for each in intruders)
         return replace(worst, computed_part=describe_coverage(ticks, self.requested_ticks or self.ticks))
 
@@ -247,16 +242,16 @@ class PanPrivateSubject(ClaimSubject):
     def _find_worst_pattern(self, peek: int) -> tuple[int, ...]:
         if self.ticks > self.max_computed_ticks:
             return next(list_landmarks(self.claim.unit, self.ticks))
-        return compute_worst_to(self.claim, self.ticks, self._build_intruder(peek)).pattern
+        return compute_worst_to(self.claim, self.ticks, replace(self.intruder, peek=peek)).pattern
 
     def _build_pair(self, peek: int | None, pattern: tuple[int, ...], still: bool) -> Pair:
         nothing = np.zeros(self.ticks, np.int64)
         stream = nothing if still else add_background_counts(nothing)
-        observed = "memory seen after any tick" if peek is None else str(self._build_intruder(peek))
+        observed = "memory seen after any tick" if peek is None else str(replace(self.intruder, peek=peek))
         where = f", {observed}{'' if still else ', in a busy stream'}"
         found: list[Pair] = []
         for when in range(self.ticks + 1) if peek is None else [peek]:
-            observe = partial(observe_group, self.claim, self._build_intruder(when))
+            observe = partial(observe_group, self.claim, replace(self.intruder, peek=when))
             found += build_pairs(self.claim, probe_view(observe, self.ticks), [(pattern, stream, where)])
         pair = found[0]
         score = partial(score_by_tick, [each.evidence for each in found]) if peek is None else pair.evidence
@@ -280,7 +275,7 @@ class PanPrivateSubject(ClaimSubject):
 
     def _run_views(self, streams: Ints, peek: int, runs: int) -> Floats:
         """Return views of real runs."""
-        observe = partial(observe_run, self.claim, self._build_intruder(peek))
+        observe = partial(observe_run, self.claim, replace(self.intruder, peek=peek))
         if self.has_varying_shared_state:
             return np.stack([observe(streams.T, self.noise).T.ravel() for _ in range(runs)])
         shown = observe(np.tile(streams, (runs, 1)).T, self.noise)
