@@ -76,12 +76,12 @@ def _format_bar(first: int, last: int | None, end: int) -> Text:
 
 
 def entry_text(act: LedgerEntry) -> str:
-    """Return an entry in a few words. A release of reports costs nothing beside them.
+    """Return an entry in a few words.
 
     >>> entry_text(LedgerEntry("charge", {"release": "fever", "loss": {"epsilon": "1/2"}, "first": 1, "last": None}))
     'fever, epsilon 0.5, ticks 1 on'
 
-    One that is read off reports costs nothing beside them.
+    A release of reports costs nothing beside them.
     """
     return ", ".join(_describe_entry(act))
 

@@ -46,14 +46,14 @@ from streamgauge.store.rollback_guard import RecordedCharge
 from streamgauge.store.store import LedgerEntry
 
 
-def loss_as_json(loss: Loss | Remainder) -> dict[str, str]:
-    """Return a loss as JSON, with exact fractions.
+def loss_as_json(loss: Loss | Remainder | None) -> dict[str, str] | None:
+    """Return a loss as JSON, with exact fractions; null if there is none.
 
     >>> loss_as_json(Pure(0.5)), parse_loss({"rho": "1/8"})
     ({'epsilon': '1/2'}, Zcdp(rho=1/8))
     """
     names = ("epsilon", "delta", "rho")
-    return {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
+    return None if loss is None else {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
 
 
 def report_as_json(report: ReportColumn) -> dict[str, Any]:

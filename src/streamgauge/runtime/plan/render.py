@@ -13,7 +13,6 @@ from streamgauge.config.settings import Stream
 from streamgauge.config.stream import describe_assumption, describe_contributions
 from streamgauge.config.windows import format_window
 from streamgauge.plan.aggregates.prediction import ErrorPrediction
-from streamgauge.privacy import Loss, Remainder
 from streamgauge.runtime.format import cost_text, groups_text, loss_text, ticks_text, unit_text
 from streamgauge.runtime.ledger.log import loss_as_json, reports_as_json
 from streamgauge.runtime.plan.limits import size_text
@@ -184,8 +183,8 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "releases": [release_as_json(release) for release in plan.releases],
         "ledger": {
             "budget": loss_as_json(plan.file.stream.budget),
-            "before": _ledger_as_json(plan.spent[0], plan.remaining[0]),
-            "after": _ledger_as_json(plan.spent[1], plan.remaining[1]),
+            "before": {"spent": loss_as_json(plan.spent[0]), "remaining": loss_as_json(plan.remaining[0])},
+            "after": {"spent": loss_as_json(plan.spent[1]), "remaining": loss_as_json(plan.remaining[1])},
         },
         "edits": _edits_as_json(plan),
         "refusals": list(plan.refusals),
@@ -206,11 +205,6 @@ def _edits_as_json(plan: Plan) -> dict[str, Any]:
     names = ("new_releases", "continued_releases", "ended_releases")
     budget = plan.edits.budget and dict(zip(("before", "after"), map(loss_as_json, plan.edits.budget), strict=True))
     return {**{name: list(getattr(plan.edits, name)) for name in names}, "budget": budget}
-
-
-def _ledger_as_json(spent: Loss | None, left: Loss | Remainder | None) -> dict[str, Any]:
-    losses = {"spent": spent, "remaining": left}
-    return {name: None if loss is None else loss_as_json(loss) for name, loss in losses.items()}
 
 
 def release_as_json(release: ReleaseForecast) -> dict[str, Any]:

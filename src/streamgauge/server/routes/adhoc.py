@@ -219,10 +219,6 @@ def plan_as_json(planned: AdHocPlan) -> dict[str, Any]:
     return {
         "release": None if planned.plan is None else release_as_json(planned.plan),
         "refusals": list(planned.refusals),
-        "remaining_budget": optional_loss_as_json(planned.remaining_budget),
-        "remaining_share": optional_loss_as_json(planned.remaining_share),
+        "remaining_budget": loss_as_json(planned.remaining_budget),
+        "remaining_share": loss_as_json(planned.remaining_share),
     }
-
-
-def optional_loss_as_json(loss: Loss | Remainder | None) -> dict[str, str] | None:
-    return None if loss is None else loss_as_json(loss)

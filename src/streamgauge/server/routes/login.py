@@ -4,6 +4,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from streamgauge.runtime.ledger.log import loss_as_json
 from streamgauge.server.http.auth import (
     COOKIE_NAME,
     MAX_TOKEN_CHARS,
@@ -18,7 +19,7 @@ from streamgauge.server.http.auth import (
 from streamgauge.server.http.bodies import read_json_object
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.tokens import Tokens
-from streamgauge.server.routes.adhoc import AdHocRoutes, optional_loss_as_json
+from streamgauge.server.routes.adhoc import AdHocRoutes
 
 
 class LoginRoutes:
@@ -62,7 +63,7 @@ class LoginRoutes:
         return JSONResponse(await self._person_as_json(check_role(request, Role.READER)))
 
     async def _person_as_json(self, person: Person) -> dict[str, object]:
-        left = optional_loss_as_json(await self.adhoc.compute_remaining(person))
+        left = loss_as_json(await self.adhoc.compute_remaining(person))
         share = None if person.share is None else str(person.share)
         return {"role": person.role.word, "name": person.name, "share": share, "remaining": left}
 
