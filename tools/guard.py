@@ -134,13 +134,13 @@ def record_pipelines() -> Iterator[tuple[str, Any]]:
             made = Pipeline.from_tables(build_tables(releases, stream), place / "v.toml")
             plan = made.plan()
             made.run(noise=SilentNoise())
-            yield name, {"plan": plan.as_json(), "sink": read_sink(place / "out.jsonl")}
+            yield name, {"plan": plan.to_json(), "sink": read_sink(place / "out.jsonl")}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         live = pipelines.pipeline(place, pipelines.tables(live=True, end="2026-01-05T00:01:00Z"))
         clock = pipelines.world(place, pipelines.as_they_happen(pipelines.one_a_second(60)))
         live.run(noise=SilentNoise(), clock=clock)
-        yield "live", {"plan": live.plan().as_json(), "sink": read_sink(place / "out.jsonl")}
+        yield "live", {"plan": live.plan().to_json(), "sink": read_sink(place / "out.jsonl")}
 
 
 def build_tables(releases: dict[str, tuple[str, str]], stream: dict[str, Any]) -> dict[str, Any]:

@@ -143,7 +143,7 @@ def test_plan_separates_guarantees_from_data_dependent_errors(whole: dict[str, P
     assert "its error depends on how far data move in the w - 1 ticks" in text
     assert "no bound before there are data" in text
     assert "whatever the data" in text
-    texts = json.loads(json.dumps(plan.as_json(), allow_nan=False))
+    texts = json.loads(json.dumps(plan.to_json(), allow_nan=False))
     sample = texts["releases"][1]
     assert sample["parts"][0]["error_depends_on"].startswith("how far data move")
     assert [error["half_width"] is None for error in sample["errors"]] == [False, True, False]

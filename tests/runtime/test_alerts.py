@@ -189,7 +189,7 @@ def packed(of: Pipeline) -> list[bytes]:
 
 def test_alerts_cost_nothing_and_change_no_other_setting(tmp_path: Path) -> None:
     with_alert, without = made(tmp_path / "a", JUMP), made(tmp_path / "b", None)
-    plans = [each.plan().as_json() for each in (with_alert, without)]
+    plans = [each.plan().to_json() for each in (with_alert, without)]
     assert plans[0]["ledger"] == plans[1]["ledger"]
     said = "count_jump: 1 where count has risen by 20 or more within 30s, else 0; costs nothing"
     assert plans[0]["releases"][0]["alerts"] == [said]

@@ -116,7 +116,7 @@ def test_counter_continues_after_intrusions_with_larger_errors(tmp_path: Path) -
     assert published(made) == [[300, 0], [600, 0]]
     first, later = (each.stddev[0, 0] for each in made.releases("counts"))
     assert later > first * 1.5
-    assert made.plan().intrusions.as_json() == {"total": 3, "remaining": None}
+    assert made.plan().intrusions.to_json() == {"total": 3, "remaining": None}
 
 
 def test_counter_of_failed_run_restarts_from_release_before_export(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_later_table_has_its_own_reserve(tmp_path: Path) -> None:
         intrude(both.file, tmp_path / "2")
     other = users(tmp_path, 1, HEAVY)
     run(other, 24, 27)
-    assert other.plan().intrusions.as_json() == {"total": 1, "remaining": 1}
+    assert other.plan().intrusions.to_json() == {"total": 1, "remaining": 1}
     assert [each["release"] for each in intrude(other.file, tmp_path / "2").manifest["releases"]] == ["often"]
 
 

@@ -21,7 +21,7 @@ def test_plan_states_bounds_of_counted_user_events(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit=USERS)).plan()
     assert f"\n  counts    {SAID}\n" in str(plan)
     assert SAID in plan._repr_html_()
-    texts = plan.as_json()
+    texts = plan.to_json()
     assert texts["unit"] == {
         "protects": "one user: at most 1 event a tick, in at most 3 ticks",
         "contributions": SAID,
@@ -55,7 +55,7 @@ def test_w_event_plan_states_assumption_with_budget(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, tables(unit={"w_event": 4})).plan()
     assert f"\n  budget    epsilon 1, {BELIEVED}\n" in str(plan)
     assert BELIEVED in plan._repr_html_()
-    assert plan.as_json()["unit"]["assumption"] == BELIEVED
+    assert plan.to_json()["unit"]["assumption"] == BELIEVED
     events = pipeline(tmp_path, tables()).plan()
     assert "\n  budget    epsilon 1\n" in str(events)
-    assert events.as_json()["unit"] == {"protects": "one event", "contributions": None, "assumption": None}
+    assert events.to_json()["unit"] == {"protects": "one event", "contributions": None, "assumption": None}

@@ -105,7 +105,7 @@ def test_plan_states_threshold_of_each_tick_it_shows(tmp_path: Path) -> None:
     assert [error.tick for error in plan.releases[0].errors] == [1, 5, 10]
     assert "at most 1,000 groups, discovered" in str(plan)
     assert "rho 0.02 beside delta 1e-07" in str(plan)
-    release = plan.as_json()["releases"][0]
+    release = plan.to_json()["releases"][0]
     assert (release["delta"], release["discovered"], release["columns"]) == (DELTA, True, ["g"])
 
 

@@ -201,7 +201,7 @@ def test_a_plan_of_an_unchanged_file_has_no_changes(ran: Path) -> None:
     made = tables()
     plan = pipeline(ran, made).plan()
     assert "changes" not in str(plan)
-    assert plan.as_json()["edits"] == {
+    assert plan.to_json()["edits"] == {
         "new_releases": [],
         "continued_releases": ["counts"],
         "ended_releases": [],

@@ -312,7 +312,7 @@ def test_plan_states_loss_per_user_and_error_of_rare_value(tmp_path: Path) -> No
     assert "epsilon 2 a report, 60 a user who reports at most 30 times" in text
     assert "all: running, nothing beside the reports of emoji" in text
     assert "its table of sums takes" in text
-    assert plan.as_json()["columns"][0]["per_user"] == {"epsilon": "60"}
+    assert plan.to_json()["columns"][0]["per_user"] == {"epsilon": "60"}
     first = plan.releases[0].errors[0]
     reports = 3 * 50
     assert first.stddev == pytest.approx(claim_of(plan).stddev(0, reports, reports**2 / 3))

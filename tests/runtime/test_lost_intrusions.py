@@ -54,7 +54,7 @@ def test_intrusions_stay_recorded_after_repeated_rollbacks(tmp_path: Path) -> No
         put_back(made, tmp_path / "copy")
         run(made, 3 * number, 3 * number + 2, accept_rollback=True)
     assert spent(made) == 24
-    assert made.plan().intrusions.as_json() == {"total": 3, "remaining": 1}
+    assert made.plan().intrusions.to_json() == {"total": 3, "remaining": 1}
 
 
 def test_release_of_lost_history_is_entered_with_its_intrusions(tmp_path: Path) -> None:
@@ -67,7 +67,7 @@ def test_release_of_lost_history_is_entered_with_its_intrusions(tmp_path: Path) 
     run(made, 3, 6, accept_rollback=True)
     (lost,) = list_output(made, "lost_charge")
     assert (lost["release"], lost["first"], lost["last"], len(lost["intrusions"])) == ("here", 1, 1, 1)
-    assert made.plan().intrusions.as_json() == {"total": 1, "remaining": 1}
+    assert made.plan().intrusions.to_json() == {"total": 1, "remaining": 1}
 
 
 def test_store_without_output_may_be_replaced_in_first_tick(tmp_path: Path) -> None:

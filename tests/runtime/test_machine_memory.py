@@ -27,7 +27,7 @@ def test_release_larger_than_machine_memory_is_never_charged(tmp_path, monkeypat
     assert not made.ledger().releases
     plan = made.plan()
     assert any("the memory of this machine" in reason for reason in plan.refusals)
-    assert plan.as_json()["memory_bytes"] == plan.memory_bytes > SMALL
+    assert plan.to_json()["memory_bytes"] == plan.memory_bytes > SMALL
     assert "memory\n  all releases keep 480" in str(plan)
 
 

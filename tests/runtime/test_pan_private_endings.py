@@ -98,7 +98,7 @@ def test_finished_table_allows_intrusion_and_is_not_exported(tmp_path: Path) -> 
     observed = intrude(made.file, tmp_path / "two").manifest
     assert [each["release"] for each in observed["releases"]] == ["often"]
     assert remembered(made) == BOTH[1:]
-    assert made.plan().intrusions.as_json() == {"total": 2, "remaining": 0}
+    assert made.plan().intrusions.to_json() == {"total": 2, "remaining": 0}
 
 
 def test_twin_that_counts_finished_table_refuses_intrusion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

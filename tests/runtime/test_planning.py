@@ -69,7 +69,7 @@ def test_unknown_error_is_dash_in_text_and_null_in_json(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": "SELECT AVG(x) FROM v", "window": "each", "expected_events": 2})
     row = next(line for line in str(plan).splitlines() if "avg_x" in line and "takes" in line)
     assert " ".join(row.split()) == "avg_x 1 - - not known at 2 events: takes 20"
-    (first, *_) = plan.as_json()["releases"][0]["errors"]
+    (first, *_) = plan.to_json()["releases"][0]["errors"]
     assert (first["stddev"], first["half_width"], first["relative"]) == (None, None, None)
     assert "takes 20" in first["note"]
     assert row in plan._repr_html_()
@@ -170,7 +170,7 @@ def test_keys_that_are_not_confirmed_are_reported(tmp_path: Path) -> None:
 
 def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, {"name": "r", "sql": EVERYTHING, "window": "each", "expected_events": 5})
-    texts = json.loads(json.dumps(plan.as_json(), allow_nan=False))
+    texts = json.loads(json.dumps(plan.to_json(), allow_nan=False))
     keys = ["file", "releases", "ledger", "edits", "refusals", "notes", "memory_bytes", "intrusions", "columns"]
     assert list(texts) == [*keys, "plugins", "unit"]
     (release,) = texts["releases"]

@@ -43,7 +43,7 @@ def test_one_release_of_a_quarter_is_planned(tmp_path: Path) -> None:
     assert plan.spent[1] == Approx("1/4", 1e-6)
     assert plan.remaining[1] == Remainder(Fraction(3, 4), Approx("3/4", 1e-6).additive_loss.rho)
     assert "after   epsilon 0.25, delta 1e-06  epsilon 0.75 or rho 0.01422" in str(plan)
-    after = plan.as_json()["ledger"]["after"]
+    after = plan.to_json()["ledger"]["after"]
     assert after["spent"] == {"epsilon": "1/4", "delta": "1/1000000"}
     assert after["remaining"]["epsilon"] == "3/4"
     assert Fraction(after["remaining"]["rho"]) == Approx("3/4", 1e-6).additive_loss.rho

@@ -77,7 +77,7 @@ def test_windows_follow_events_that_are_taken_back(tmp_path: Path) -> None:
 def test_one_charge_pays_for_all_windows(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     made = pipeline(tmp_path, tables(ARRAY, budget={"epsilon": "1/2"}))
-    assert made.plan().as_json()["ledger"]["after"]["spent"] == {"epsilon": "1/2"}
+    assert made.plan().to_json()["ledger"]["after"]["spent"] == {"epsilon": "1/2"}
     run(made)
     charges = [act.body["loss"] for act in made.ledger().ledger_entries if act.kind == "charge"]
     assert charges == [{"epsilon": "1/2"}]
@@ -89,7 +89,7 @@ def test_plan_states_windows_errors_and_their_one_cost(tmp_path: Path) -> None:
     text = str(made.plan())
     assert "both: sliding 20s, sliding 1m, epsilon 0.5 for all windows together" in text
     assert "count_20s, count_1m: WindowBridge(window=6), epsilon 0.125, at each of 2 levels" in text
-    (release,) = made.plan().as_json()["releases"]
+    (release,) = made.plan().to_json()["releases"]
     assert release["window"] == ["sliding 2", "sliding 6"]
     part = plan_release(made.file, made.file.releases[0]).parts[0]
     for error in release["errors"][:6]:
@@ -103,7 +103,7 @@ def test_stated_errors_are_those_of_the_plan(tmp_path: Path) -> None:
     write(tmp_path, one_a_second())
     made = pipeline(tmp_path, tables(ARRAY))
     run(made)
-    planned = {(e["measure"], e["tick"]): e for e in made.plan().as_json()["releases"][0]["errors"]}
+    planned = {(e["measure"], e["tick"]): e for e in made.plan().to_json()["releases"][0]["errors"]}
     for each in made.releases("both"):
         for place, name in enumerate(MEASURES):
             if error := planned.get((name, each.tick)):
@@ -243,7 +243,7 @@ def test_pan_private_streams_refuse_an_array(tmp_path: Path) -> None:
 
 def test_an_epsilon_beside_a_delta_has_no_gaussian_hint(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(ARRAY, **APPROX))
-    assert [part["hints"] for part in made.plan().as_json()["releases"][0]["parts"]] == [[]] * 4
+    assert [part["hints"] for part in made.plan().to_json()["releases"][0]["parts"]] == [[]] * 4
 
 
 def test_columns_of_one_name_are_refused(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ def plan(file: PipelinePath, json: JsonOutput = False) -> None:
 
     planned = plan_pipeline(checked)
     if json:
-        print_json(planned.as_json())
+        print_json(planned.to_json())
     else:
         show_plan(planned)
     if planned.refusals:

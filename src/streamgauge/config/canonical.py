@@ -76,7 +76,7 @@ def _build_column_block(column: Column) -> dict[str, Any]:
     """
     names = [field.name for field in fields(column) if field.name not in UNPINNED_FIELDS]
     declared = {name: getattr(column, name) for name in names}
-    declared["report"] = column.report and column.report.to_dict()
+    declared["report"] = column.report and column.report.to_json()
     return {name: value for name, value in declared.items() if value is not None and value is not False}
 
 

@@ -131,7 +131,7 @@ class ReportColumn:
         settings = SETTING_KEYS if self.protocol in HASHED_PROTOCOLS else ()
         return replace(self, **{name: getattr(self.mechanism, name) for name in settings})
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return its settings, without those that its protocol does not have."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 

@@ -59,7 +59,7 @@ class RecordedCharge:
         last, intrusions = None if last is None else int(last), tuple(map(str, body.get("intrusions", ())))
         return cls(str(body["id"]), str(body["release"]), loss, first, last, delta, running, intrusions)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return JSON without default values."""
         body = asdict(self) | {"intrusions": list(self.intrusions)}
         return {name: value for name, value in body.items() if name == "last" or value}
@@ -221,14 +221,14 @@ class RollbackGuard:
                 )
             body |= {**trace._asdict(), "folder": self.folder}
             if spent is not None:
-                body["spent"] = [each.as_json() for each in spent]
+                body["spent"] = [each.to_json() for each in spent]
             _replace_entry(self.path, self.identity, body)
         self._last_trace = trace
 
     def replace(self, before: "RollbackGuard", trace: Trace, spent: Sequence[RecordedCharge]) -> None:
         """Replace another guard: this one is written first, then the other points to it."""
         with translate_guard_errors(self.path), _lock_guard_file(self.path):
-            charges = [each.as_json() for each in spent]
+            charges = [each.to_json() for each in spent]
             body = {**trace._asdict(), "folder": self.folder, "spent": charges}
             _replace_entry(self.path, self.identity, body)
         self._last_trace, self._is_loaded = trace, True

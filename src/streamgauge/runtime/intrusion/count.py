@@ -45,7 +45,7 @@ class IntrusionCount:
         left = "any number can follow" if self.remaining is None else f"{self.remaining} left of those reserved"
         return f"{plural(self.total, 'announced intrusion')} so far, {left}"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"total": self.total, "remaining": self.remaining}
 
 

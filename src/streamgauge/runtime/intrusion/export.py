@@ -151,7 +151,7 @@ class PartSnapshot:
         about = " ".join((getdoc(type(state)) or "").split())
         return cls(repr(claim), part.run.record, about, numbers, files)
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         body = {"claim": self.claim, "record": dict(self.record), "description": self.description}
         return body | {"numbers": dict(self.numbers), "arrays": describe_arrays(self.files)}
 
@@ -171,7 +171,7 @@ class ReleaseSnapshot:
     def files(self) -> dict[str, NamedArray]:
         return {name: each for part in self.parts for name, each in part.files.items()}
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         planned = self.run.plan
         return {
             "release": self.run.name,
@@ -179,7 +179,7 @@ class ReleaseSnapshot:
             "layout": planned.layout,
             "first_tick": self.run.first,
             "next_tick": self.run.next_tick,
-            "parts": [part.as_json() for part in self.parts],
+            "parts": [part.to_json() for part in self.parts],
         }
 
 

@@ -340,7 +340,7 @@ class Intrusion:
     def _build_state_manifest(self, snapshots: list[ReleaseSnapshot]) -> dict[str, Any]:
         key = redact_key(self.file.stream.key or default_key(self.file.path))
         return {
-            "releases": [release.as_json() for release in snapshots],
+            "releases": [release.to_json() for release in snapshots],
             "other_state": describe_arrays(self.other_arrays),
             "disk": {"folder": str(self.file.folder), "key": key, "files": list_disk_files(self.file.folder)},
         }

@@ -247,7 +247,7 @@ class LedgerLog:
 
     def enter_lost_charge(self, spent: RecordedCharge) -> LedgerEntry:
         """Enter a charge of a store that this one has replaced."""
-        return self._append(LedgerEntry("lost_charge", spent.as_json()))
+        return self._append(LedgerEntry("lost_charge", spent.to_json()))
 
     def end(self, name: str, last: int, *, is_draining: bool = False) -> LedgerEntry:
         """End a release at tick `last`. Ticks recorded as ingested stay so."""

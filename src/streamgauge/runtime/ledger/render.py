@@ -39,7 +39,7 @@ def ledger_log_as_json(ledger_log: LedgerLog, file: PipelineFile) -> dict[str, A
             name: entry.requested_by for name, entry in ledger_log.releases.items() if entry.requested_by is not None
         },
         "columns": reports_as_json(file.stream),
-        "intrusions": None if intrusions is None else intrusions.as_json(),
+        "intrusions": None if intrusions is None else intrusions.to_json(),
         "timeline": [] if ledger is None else list(_build_timeline(ledger)),
         "entries": [
             {"time": format_utc_time(act.time) if act.time else None, "kind": act.kind, **act.body}

@@ -37,7 +37,7 @@ class Threshold:
         span = WINDOW_TEXTS.get(self.window.split()[0], " in the window")
         return f"a group appears once its noisy count{span} reaches {self.events:,} events"
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         return {"tick": self.tick, "events": self.events, "text": self.text}
 
 

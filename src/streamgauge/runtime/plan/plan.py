@@ -108,7 +108,7 @@ class Plan:
     growth: tuple[str, ...] = ()  # their effects on errors
     report_releases: frozenset[str] = frozenset()  # releases of reports, including ended ones
 
-    def as_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the plan, ready for `json.dumps`."""
         from streamgauge.runtime.plan.render import plan_as_json
 

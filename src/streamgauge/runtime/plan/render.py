@@ -190,7 +190,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "refusals": list(plan.refusals),
         "notes": list(plan.notes),
         "memory_bytes": plan.memory_bytes,
-        "intrusions": None if plan.intrusions is None else plan.intrusions.as_json(),
+        "intrusions": None if plan.intrusions is None else plan.intrusions.to_json(),
         "columns": reports_as_json(plan.file.stream),
         "plugins": list(plan.file.plugins),
         "unit": {

@@ -129,7 +129,7 @@ class PublicLedger:
         tick = 0
         with suppress(StoreNotFoundError), self.runner.event_buffer.open_reader() as reader:
             tick = reader.tick
-        return IntrusionCount.from_ledger_log(self._ledger_cache(acts), self.runner.file.stream, tick).as_json()
+        return IntrusionCount.from_ledger_log(self._ledger_cache(acts), self.runner.file.stream, tick).to_json()
 
     def load_ledger(self) -> LedgerLog:
         """Return the ledger that is published by now. Callers must not change it."""

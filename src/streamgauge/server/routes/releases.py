@@ -133,7 +133,7 @@ def releases_as_json(
                 **_layout_as_json(charge["layout"]),
                 "mechanisms": list(dict.fromkeys(chosen)),
                 "contributions": counts,
-                "threshold": None if threshold is None else threshold.as_json(),
+                "threshold": None if threshold is None else threshold.to_json(),
                 "ticks": None if span is None else {"from": span[0], "to": span[1]},
                 "href": build_release_path(name),
             }
