@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from streamgauge.audit.subject import CallableSubject, ComputableSubject, Pair, Score, Subject
     from streamgauge.audit.subjects.adversaries import Adversary, AdversarySubject, Ambush, Echo
     from streamgauge.audit.subjects.mechanisms import ExecutionModeSubject, MechanismSubject
-    from streamgauge.audit.subjects.pan_private import PanPrivateSubject, worst_announced, worst_intrusion
+    from streamgauge.audit.subjects.pan_private import Intruder, PanPrivateSubject, worst_announced, worst_intrusion
     from streamgauge.audit.subjects.statistics import PublishedSubject, StatisticSubject
     from streamgauge.audit.verdict import Measurement, Verdict
 
@@ -40,6 +40,7 @@ __all__ = [
     "ComputableSubject",
     "Echo",
     "ExecutionModeSubject",
+    "Intruder",
     "Kernel",
     "Measurement",
     "MechanismSubject",
