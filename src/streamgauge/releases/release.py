@@ -185,6 +185,10 @@ class Releases(Sequence[TickRelease]):
         """Return the upper 95 % bounds of a measure as (ticks, places)."""
         return self._stack(measure, "high")
 
+    def reliable(self, measure: str) -> Bools:
+        """Return as (ticks, places) which numbers of a measure are reliable; missing ones are not."""
+        return np.asarray(self._stack(measure, "reliable") == 1)
+
     def _stack(self, measure: str, name: str) -> Floats:
         if measure not in self.shape.measures:
             raise ValueError(f"measure must be one of {', '.join(self.shape.measures)}, got {measure!r}")

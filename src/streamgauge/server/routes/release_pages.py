@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from starlette.requests import Request
 
-from streamgauge.releases.release import Bools, Releases, TickRelease, format_utc_time
+from streamgauge.releases.release import Releases, TickRelease, format_utc_time
 from streamgauge.releases.schema import Group, ReleaseSchema, to_json
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.publishing.reader import PublishedReader
@@ -27,14 +27,14 @@ from streamgauge.server.routes.release_query import FORMATS, ReleaseQuery, parse
 from streamgauge.server.tuning import DEFAULT_TUNING, Tuning
 from streamgauge.sinks import JsonLines
 
-VALUE_FIELDS = ("value", "stddev", "low", "high")
+VALUE_FIELDS = ("value", "stddev", "low", "high", "reliable")
 
 
 def tick_as_json(released: TickRelease) -> dict[str, Any]:
     """Return one tick in the columns form."""
     times = {"tick": released.tick, "start": format_utc_time(released.start), "end": format_utc_time(released.end)}
     measures = {
-        measure: {name: to_plain(getattr(released, name)[row]) for name in (*VALUE_FIELDS, "reliable")}
+        measure: {name: to_plain(getattr(released, name)[row]) for name in VALUE_FIELDS}
         for row, measure in enumerate(released.shape.measures)
     }
     return {"release": released.release, **times, **groups_as_json(released.shape), "measures": measures}
@@ -47,23 +47,12 @@ def ticks_as_json(releases: Releases) -> dict[str, Any]:
         "start": [format_utc_time(item.start) for item in releases],
         "end": [format_utc_time(item.end) for item in releases],
     }
-    parts = dict(zip(VALUE_FIELDS, (releases.values, releases.stddevs, releases.lows, releases.highs), strict=True))
+    parts = releases.values, releases.stddevs, releases.lows, releases.highs, releases.reliable
     measures = {
-        measure: {
-            **{name: to_plain(part(measure)) for name, part in parts.items()},
-            "reliable": _stack_reliable(releases, measure).tolist(),
-        }
+        measure: {name: to_plain(part(measure)) for name, part in zip(VALUE_FIELDS, parts, strict=True)}
         for measure in releases.shape.measures
     }
     return {**times, **groups_as_json(releases.shape), "measures": measures}
-
-
-def _stack_reliable(releases: Releases, measure: str) -> Bools:
-    row = releases.shape.measures.index(measure)
-    stacked = np.zeros((len(releases), len(releases.shape.groups)), bool)
-    for to, item in zip(stacked, releases, strict=True):
-        to[releases.find_group_positions(item)] = item.reliable[row]
-    return stacked
 
 
 def groups_as_json(shape: ReleaseSchema) -> dict[str, Any]:
@@ -129,7 +118,7 @@ def slice_groups(released: TickRelease, first: int, count: int) -> TickRelease:
 
 def slice_release(released: TickRelease, shape: ReleaseSchema, where: Any) -> TickRelease:
     """Return a tick with a part of its arrays."""
-    arrays = {name: getattr(released, name)[where] for name in (*VALUE_FIELDS, "reliable")}
+    arrays = {name: getattr(released, name)[where] for name in VALUE_FIELDS}
     return TickRelease(shape, released.tick, released.start, released.end, **arrays)
 
 
