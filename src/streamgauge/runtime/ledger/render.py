@@ -4,6 +4,7 @@ Losses are exact fractions. Keys are only ever added.
 """
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from streamgauge.config.settings import PipelineFile
@@ -60,16 +61,9 @@ def _build_timeline(ledger: Ledger) -> Iterator[dict[str, Any]]:
     steps = [step for charge in ledger.entries if charge.active_timeline for step in charge.active_timeline.steps]
     after = {step.last + 1 for step in steps if step.last is not None}
     begins = sorted({1} | {step.first for step in steps} | after)  # ticks at which a charge begins, or has ended
-    last: dict[str, Any] | None = None
-    for begin, following in zip(begins, [*begins[1:], None], strict=True):
-        end = None if following is None else following - 1
-        spent = loss_as_json(ledger.spent_loss(begin, end))
-        if last is not None and last["spent"] == spent:
-            last["last_tick"] = end
-            continue
-        if last is not None:
-            yield last
-        remaining = loss_as_json(ledger.remainder(begin, end))
-        last = {"first_tick": begin, "last_tick": end, "spent": spent, "remaining": remaining}
-    if last is not None:
-        yield last
+    spans = zip(begins, [*(begin - 1 for begin in begins[1:]), None], strict=True)
+    for spent, alike in groupby(spans, key=lambda span: loss_as_json(ledger.spent_loss(*span))):
+        (first, end), *more = alike
+        last = more[-1][1] if more else end
+        remaining = loss_as_json(ledger.remainder(first, end))
+        yield {"first_tick": first, "last_tick": last, "spent": spent, "remaining": remaining}
