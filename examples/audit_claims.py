@@ -36,7 +36,7 @@ def add_noise(count: float, runs: int) -> np.ndarray:
     return count + rng.laplace(0.0, 1.0, runs)
 
 
-subject = CallableSubject("Laplace noise by NumPy", add_noise, sg.Pure(1), one=1.0, other=0.0, is_vectorised=True)
+subject = CallableSubject("Laplace noise by NumPy", add_noise, sg.Pure(1), [(1.0, 0.0)], is_vectorised=True)
 verdict = audit(subject, runs=RUNS, confidence=CONFIDENCE)
 print_verdict(subject.name, verdict)
 assert verdict.measurement is not None

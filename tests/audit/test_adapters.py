@@ -20,11 +20,11 @@ dp.enable_features("contrib")
 
 def shown(output: Any) -> list[float]:
     """Return the view of a run with this constant output."""
-    return CallableSubject("one", lambda data: output, Pure(1), 0, 1).views(0, 1)[0].tolist()
+    return CallableSubject("one", lambda data: output, Pure(1), [(0, 1)]).views(0, 1)[0].tolist()
 
 
 def measured(run: Any, *, one: Any = 1, other: Any = 0, runs: int = 4000, vectorised: bool = False) -> float:
-    return measure(CallableSubject("subject", run, Pure(1), one, other, vectorised), runs, SURE).amount
+    return measure(CallableSubject("subject", run, Pure(1), [(one, other)], vectorised), runs, SURE).amount
 
 
 def laplace(kind: type, scale: float) -> Any:
@@ -111,8 +111,8 @@ def test_worst_of_many_neighbours_is_found() -> None:
     inputs = [(), *((value,) for value in range(-1, 8))]
     found = list(list_neighbours(inputs, lambda one, other: len(one) != len(other)))
     assert len(found) == 9
-    given = CallableSubject("given", total, Pure(4), *found[1], is_vectorised=True)
-    searched = CallableSubject("searched", total, Pure(4), *found[1], is_vectorised=True, others=found)
+    given = CallableSubject("given", total, Pure(4), [found[1]], is_vectorised=True)
+    searched = CallableSubject("searched", total, Pure(4), found, is_vectorised=True)
     assert measure(given, 20_000, SURE).amount < 0.5
     worst = measure(searched, 20_000, SURE)
     assert 4 < worst.amount <= 5
@@ -121,14 +121,18 @@ def test_worst_of_many_neighbours_is_found() -> None:
 
 def test_many_runs_come_in_batches_without_loss() -> None:
     calls = iter(range(10**6))
-    views = CallableSubject("counting", lambda data: float(next(calls)), Pure(1), 0, 1).views(0, 2 * BATCH_OUTPUTS + 5)
+    views = CallableSubject("counting", lambda data: float(next(calls)), Pure(1), [(0, 1)]).views(
+        0, 2 * BATCH_OUTPUTS + 5
+    )
     assert sorted(set(np.diff(np.sort(views[:, 0])))) == [1]
     assert views.shape == (2 * BATCH_OUTPUTS + 5, 3)
 
 
 def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
     big = np.array([2**63 - 1, -(2**63), 5])
-    at_once = CallableSubject("at once", lambda data, runs: np.tile(big, (runs, 1)), Pure(1), 0, 1, is_vectorised=True)
+    at_once = CallableSubject(
+        "at once", lambda data, runs: np.tile(big, (runs, 1)), Pure(1), [(0, 1)], is_vectorised=True
+    )
     assert at_once.views(0, 2)[1].tolist() == shown(big.tolist())
 
 
@@ -150,7 +154,7 @@ def test_integers_at_once_are_as_exact_as_one_by_one() -> None:
     ],
 )
 def test_outputs_of_different_shapes_are_refused(run: Any, vectorised: bool, message: str) -> None:
-    subject = CallableSubject("ragged", run, Pure(1), 1, 0, vectorised)
+    subject = CallableSubject("ragged", run, Pure(1), [(1, 0)], vectorised)
     with pytest.raises(ValueError, match=message):
         subject.views(0, 9)
 

@@ -111,7 +111,7 @@ def test_float_noise_is_detected_by_its_bits_alone() -> None:
 
     result = measure(twins_named("Laplace noise in floats").broken, 60_000, SURE)
     assert result.score.startswith("lowest bit")
-    chosen = CallableSubject("cut", cut, Pure(1), 1.0, 0.0, is_vectorised=True)
+    chosen = CallableSubject("cut", cut, Pure(1), [(1.0, 0.0)], is_vectorised=True)
     assert measure(chosen, 60_000, SURE).amount <= 1
 
 
@@ -132,5 +132,5 @@ def test_sign_with_half_of_epsilon_stays_below_half_claim() -> None:
     def sign(value: int, runs: int) -> np.ndarray:
         return np.where(chance.coins(Fraction(1 / (1 + exp(0.5))), runs), -value, value)
 
-    measured = measure(CallableSubject("sign", sign, Pure(1), 1, -1, is_vectorised=True), 60_000, SURE)
+    measured = measure(CallableSubject("sign", sign, Pure(1), [(1, -1)], is_vectorised=True), 60_000, SURE)
     assert 0.4 < measured.amount <= 0.5 < inf

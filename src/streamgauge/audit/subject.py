@@ -2,13 +2,13 @@
 
 Any callable is a subject: another library's measurement, a function, a remote service.
 
-    CallableSubject("theirs", measurement, Pure(1), one=0, other=1)
+    CallableSubject("theirs", measurement, Pure(1), [(0, 1)])
 
 `run(data)` returns the public output of one run: a number, text, None, or these in lists or arrays of one shape. With
 `is_vectorised=True`, `run(data, runs)` returns one row for each run, which is much faster. Every output is evidence
 (see `audit.attack.outputs`). An exception is none, and ends the audit.
 
-    CallableSubject("theirs", measurement, Pure(1), *first, others=list(list_neighbours(inputs, differ_by_one)))
+    CallableSubject("theirs", measurement, Pure(1), list(list_neighbours(inputs, differ_by_one)))
 
 If the worst neighbours are unknown, give many: the runs of the scan try all, and the worst is counted on other runs.
 """
@@ -200,7 +200,7 @@ class CallableSubject:
     """A subject out of a callable; see the module.
 
     >>> from streamgauge import Pure
-    >>> constant = CallableSubject("a constant", lambda data: ["same", 7, None], Pure(1), one=0, other=1)
+    >>> constant = CallableSubject("a constant", lambda data: ["same", 7, None], Pure(1), [(0, 1)])
     >>> constant.views(0, 2).shape
     (2, 5)
     """
@@ -208,17 +208,14 @@ class CallableSubject:
     name: str
     run: abc.Callable[..., Any] = field(repr=False)
     loss: Loss
-    one: Any = field(repr=False)
-    other: Any = field(repr=False)
+    neighbours: Sequence[Pair | InputPair] = field(repr=False)  # evidence of a pair is of encoded views
     is_vectorised: bool = False
-    _: KW_ONLY
-    pair: str = "the two that were given"
-    evidence: Score | None = field(default=None, repr=False)  # of views as they are encoded
-    others: Sequence[InputPair] = field(default=(), repr=False)  # more neighbours, to look for the worst among
 
     def pairs(self) -> Sequence[Pair]:
-        first = Pair(self.pair, self.one, self.other, self.evidence)
-        return [first, *(Pair(" and ".join(map(shorten, both)), *both) for both in self.others)]
+        return [
+            each if isinstance(each, Pair) else Pair(" and ".join(map(shorten, each)), *each)
+            for each in self.neighbours
+        ]
 
     def views(self, data: Any, runs: int) -> Floats:
         shape = self.shape
@@ -231,9 +228,8 @@ class CallableSubject:
     @cached_property
     def shape(self) -> OutputShape:
         """That of one output, which all others must have: one run says it."""
-        if self.is_vectorised:
-            return to_rows(self.run(self.one, 1), 1).shape[1:]
-        return box_output(self.run(self.one)).shape
+        first = self.pairs()[0].one
+        return to_rows(self.run(first, 1), 1).shape[1:] if self.is_vectorised else box_output(self.run(first)).shape
 
 
 def shorten(data: Any) -> str:

@@ -104,7 +104,6 @@ def pair_samples(
     """Build twins of a function, if there is no mechanism of the package to break; its docstring is the reason."""
 
     def build(is_broken: bool, title: str) -> Subject:
-        known: dict[str, Any] = {"pair": pair.name, "evidence": pair.evidence, "is_vectorised": True}
-        return CallableSubject(title, partial(sample, chance, is_broken), loss, pair.one, pair.other, **known)
+        return CallableSubject(title, partial(sample, chance, is_broken), loss, [pair], is_vectorised=True)
 
     return build_twins(name, build, True, False, truth=truth, reason=read_reason(sample))
