@@ -46,10 +46,11 @@ def in_dialect(folder: Path, asked: Iterator[Asked]) -> Iterator[Asked]:
     """Yield queries that are not refused for unbounded groups or numbers."""
     for each in asked:
         try:
-            pipeline(folder, declared({"name": "r", "sql": each.sql, "epsilon": LOSS})).plan()
+            plan = pipeline(folder, declared({"name": "r", "sql": each.sql, "epsilon": LOSS})).plan()
         except (InvalidReleaseError, ValueError):
             continue
-        yield each
+        if not plan.refusals:
+            yield each
 
 
 def plain(database: duckdb.DuckDBPyConnection, asked: Asked) -> dict[Key, list[tuple[float, int]]]:

@@ -104,7 +104,7 @@ class Asked:
         there = [f"({group}) IS NOT NULL" for group in groups]
         keys = ", ".join(["tick", *(f"k{i}" for i in range(level))])
         join = " JOIN sites USING (key)" if self.joins else ""
-        counts = ", ".join(f"COUNT({_operand(each)})" for each in self.aggregates)
+        counts = ", ".join(map(_counted, self.aggregates))
         selected = f"tick, {self._selected(groups)}, {counts}"
         return f"SELECT {selected} FROM v{join}{self._filter(there)} GROUP BY {keys}"
 
@@ -117,8 +117,10 @@ class Asked:
         return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _operand(aggregate: str) -> str:
-    return aggregate[aggregate.index("(") + 1 : -1]
+def _counted(aggregate: str) -> str:
+    """Return the number of values that an aggregate has."""
+    call, found, condition = aggregate.partition(" FILTER ")
+    return f"COUNT({call[call.index('(') + 1 : -1]}){found}{condition}"
 
 
 @dataclass(frozen=True)
@@ -140,6 +142,14 @@ class Asker:
         return Asked(aggregates, chosen, where, bool(chosen) and self.chance.random() < 0.5, joins)
 
     def _aggregate(self) -> str:
+        if self.chance.random() < 0.1:
+            return f"COUNT_IF({self._condition(self.chance.randrange(2))})"
+        call = self._call()
+        if self.chance.random() < 0.3:
+            return f"{call} FILTER (WHERE {self._condition(self.chance.randrange(2))})"
+        return call
+
+    def _call(self) -> str:
         called = self.chance.choice(["COUNT(*)", "COUNT", "COUNT", "SUM", "SUM", "AVG"])
         if called == "COUNT(*)":
             return called
@@ -174,6 +184,7 @@ class Asker:
                 *(f"({pick('xz')} {pick(['', 'NOT '])}IN (1, 2, 5.0))", f"(t LIKE '{pick(['ab%', '_b_'])}')"),
                 *(f"(g {pick(['=', '<>', '<'])} 'b')", f"(b IS {pick(['', 'NOT '])}TRUE)", "b"),
                 *("(ts < '2026-01-05 00:00:45')", "(h IN ('p', 'other'))", "(t NOT LIKE '%c')"),
+                *("(t ILIKE 'aB%')", "(date_trunc('minute', ts) = '2026-01-05 00:01')"),
                 f"({number} {pick(['<', '<=', '>', '>=', '=', '<>'])} {other})",
             ]
         )

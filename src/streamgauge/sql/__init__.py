@@ -4,10 +4,12 @@
     parser         from text to a checked query, also of reports and of discovered groups
     functions      aggregate functions by name
     dialect        the allow-list of nodes
+    refusals       what to write instead of SQL that is refused
     scope          names of streams, lookups and columns
     reader         one rule per node, total arithmetic
     expressions    typed, bounded, total expressions
     conditions     three-valued conditions
+    calendar       days, hours and other units of a stream
     grouping       GROUP BY and ROLLUP
     arguments      arguments of aggregate functions
 

@@ -4,6 +4,7 @@ An aggregate function reads its call with these. Each result is bounded before a
 text of the query and by declarations alone.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -13,8 +14,8 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.sql.conditions import cast
 from streamgauge.sql.dialect import Node
 from streamgauge.sql.expressions import Expression, expect, find_usable_step, to_decimal_fraction
-from streamgauge.sql.grouping import build_codes, format_expression
-from streamgauge.sql.query import Codes, Value
+from streamgauge.sql.grouping import build_codes, build_name, format_expression
+from streamgauge.sql.query import Aggregate, Codes, Value
 from streamgauge.sql.reader import ExpressionReader
 
 
@@ -33,6 +34,28 @@ def build_value(expression: Expression) -> Value:
     """Return a bounded number as the value of an event."""
     lower, upper = to_decimal_fraction(expression.span.lower), to_decimal_fraction(expression.span.upper)
     return Value(expression.sql, lower, upper, find_usable_step(expression.grid, lower, upper), expression.nullable)
+
+
+ONE = Value("1e0", Fraction(1), Fraction(1), Fraction(1), nullable=False)
+
+
+def filter_value(value: Value, condition: Expression) -> Value:
+    """Return the number of an event for which a condition is true; NULL for others."""
+    return replace(value, sql=f"CASE WHEN {condition.sql} THEN {value.sql} END", filter=condition.sql)
+
+
+def filter_aggregate(aggregate: Aggregate, condition: Expression, text: str) -> Aggregate:
+    """Return an aggregate of the events for which a condition is true. `text` is the condition in the query.
+
+    An aggregate without a number or a code counts events.
+    """
+    name = build_name(aggregate.name, "where", text)
+    if aggregate.codes is not None:
+        codes = replace(aggregate.codes, sql=f"CASE WHEN {condition.sql} THEN {aggregate.codes.sql} END")
+        return replace(aggregate, name=name, codes=codes)
+    if aggregate.value is not None and aggregate.value.filter is not None:
+        raise InvalidReleaseError("FILTER must follow an aggregate without a condition: write one condition with AND")
+    return replace(aggregate, name=name, value=filter_value(aggregate.value or ONE, condition))
 
 
 def read_codes(column: Node, read: ExpressionReader) -> Codes:

@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Label, Stream
+from streamgauge.sql.calendar import build_calendar
 from streamgauge.sql.expressions import (
     INTEGER_GRID,
     LAMBDA_ARGUMENT,
@@ -66,6 +67,15 @@ def extract_part(name: str, time: Expression, stream: Stream) -> Expression:
     span = years if name == "year" else Interval(*map(float, DATE_PART_RANGES[name]))
     sql = f"CAST(date_part('{name}', {operand.sql}) AS DOUBLE)"
     return Expression("number", sql, operand.nullable, operand.needs, span=span, grid=INTEGER_GRID)
+
+
+def truncate_time(unit: str, time: Expression, stream: Stream) -> Expression:
+    """Return the begin of the unit that contains a time: a local time, as its clocks show it."""
+    calendar = build_calendar(unit, stream)
+    operand = expect("time", parse_time_literal(time), f"date_trunc('{calendar.unit}', ...)")
+    sql = f"CAST(date_trunc('{calendar.unit}', {operand.sql}) AS TIMESTAMP)"
+    known = calendar if stream.time in operand.needs else None
+    return Expression("time", sql, operand.nullable, operand.needs, calendar=known)
 
 
 def _find_year_interval(stream: Stream) -> Interval:
@@ -124,18 +134,22 @@ def build_in(operand: Expression, members: Sequence[Expression]) -> Expression:
     return build_predicate(f"({a.sql} IN ({', '.join(m.sql for m in rest)}))", (a,))
 
 
-def build_like(operand: Expression, pattern: Expression) -> Expression:
-    """Return LIKE without an escape character: % is any text, _ any character."""
-    a = expect("text", operand, "LIKE")
+def build_like(operand: Expression, pattern: Expression, *, any_case: bool = False) -> Expression:
+    """Return LIKE without an escape character: % is any text, _ any character. ILIKE compares lower cases."""
+    called = "ILIKE" if any_case else "LIKE"
+    a = expect("text", operand, called)
     if not isinstance(pattern.constant, str):
-        raise InvalidReleaseError("LIKE needs a pattern that is a text literal")
+        raise InvalidReleaseError(f"{called} needs a pattern that is a text literal")
     if len(pattern.constant) > MAX_PATTERN_CHARS:
         raise InvalidReleaseError(
-            f"a LIKE pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern.constant)}"
+            f"a {called} pattern must be at most {MAX_PATTERN_CHARS} characters, got {len(pattern.constant)}"
         )
     if pattern.constant.count("%") > MAX_WILDCARDS:
-        raise InvalidReleaseError(f"a LIKE pattern must have at most {MAX_WILDCARDS} wildcards %")
-    return build_predicate(f"({a.sql} LIKE {quote_text(pattern.constant)})", (a,))
+        raise InvalidReleaseError(f"a {called} pattern must have at most {MAX_WILDCARDS} wildcards %")
+    text, like = a.sql, quote_text(pattern.constant)
+    if any_case:
+        text, like = f"lower({text})", f"lower({like})"
+    return build_predicate(f"({text} LIKE {like})", (a,))
 
 
 def is_null(operand: Expression) -> Expression:

@@ -7,6 +7,7 @@ Privacy
     parsed, and the tree in depth, so that a hostile text costs the parser little.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from itertools import pairwise
@@ -17,6 +18,16 @@ from sqlglot.errors import ParseError, SqlglotError
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.sql.functions import SCALAR_FUNCTIONS, Functions, find_function, load_functions
+from streamgauge.sql.refusals import (
+    CAST_HINT,
+    NODE_REASONS,
+    PARAMETERS,
+    SUBQUERIES,
+    explain_function,
+    explain_node,
+    explain_word,
+    show_node,
+)
 
 Node = exp.Expr
 DATE_PARTS: dict[type[Node], str] = {
@@ -43,6 +54,7 @@ UNARY_NODES: tuple[type[Node], ...] = (
     exp.Ceil,
     exp.Lower,
     exp.Upper,
+    exp.Date,
     *DATE_PARTS,
 )
 BINARY_NODES: tuple[type[Node], ...] = (
@@ -83,6 +95,7 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
     exp.Distinct: {"expressions"},
     exp.Div: {"this", "expression", "typed", "safe"},
     exp.Like: {"this", "expression", "negate"},
+    exp.ILike: {"this", "expression", "negate"},
     exp.Between: {"this", "low", "high"},
     exp.In: {"this", "expressions"},
     exp.Case: {"this", "ifs", "default"},
@@ -96,31 +109,22 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
     exp.DataType: {"this"},
     exp.Extract: {"this", "expression"},
     exp.Var: {"this"},
+    exp.TimestampTrunc: {"this", "unit"},
+    exp.DateTrunc: {"this", "unit"},
+    exp.Filter: {"this", "expression"},
+    exp.WithinGroup: {"this", "expression"},
+    exp.Order: {"this", "expressions"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Anonymous: {"this", "expressions"},
 }
 REFUSAL_REASONS: dict[str, str] = {
-    "subquery": "a release reads the stream once: subqueries are refused",
-    "window": "window functions see other events: choose the window of the release instead",
-    "filter": "FILTER is refused: use WHERE, or CASE inside the aggregate",
-    "having": "HAVING would tell which groups exist: filter the releases instead",
     "order": "ORDER BY is refused: groups come in the order they were declared in",
     "limit": "LIMIT is refused: every group is released at every tick",
     "offset": "OFFSET is refused: every group is released at every tick",
-    "with_": "WITH is refused: a release is one SELECT",
-    "distinct": "DISTINCT is read only as COUNT(DISTINCT column)",
-    "union": "UNION is refused: make two releases",
-    "star": "* is read only as COUNT(*): name the columns",
-    "cube": "CUBE is refused: ROLLUP, or one release for each grouping",
-    "groupingsets": "GROUPING SETS are refused: ROLLUP, or one release for each grouping",
-    "ilike": "ILIKE is refused: use LOWER(column) LIKE pattern",
-    "intdiv": "// is refused: use FLOOR(a / b)",
-    "percentilecont": "QUANTILE_CONT is refused: use QUANTILE(expression, q)",
-    "placeholder": "parameters are refused: write the literal",
-    "parameter": "parameters are refused: write the literal",
-    "into": "INTO is refused: a release writes to its sinks",
 }
 
 
+PARAMETER_PATTERN = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 MAX_SQL_CHARS = 32_768  # characters
 MAX_TOKENS = 4096  # words and signs: two lists of a thousand values
 MAX_TOKEN_DEPTH = 32  # nested parentheses and CASEs, and signs in a row
@@ -140,7 +144,7 @@ def parse_select(sql: str, functions: Functions | None = None) -> exp.Select:
     (statement,) = statements
     _check_tree(statement, load_functions() if functions is None else functions)
     if not isinstance(statement, exp.Select):
-        raise InvalidReleaseError(f"sql must be a SELECT, got {statement.key.upper()}")
+        raise InvalidReleaseError("sql must be a SELECT")
     return statement
 
 
@@ -149,8 +153,14 @@ def _parse_statements(sql: str) -> list[Node | None]:
         return sqlglot.parse(sql, read="duckdb")
     except ParseError as error:
         what = error.errors[0] if error.errors else {}
-        description = what.get("description", "syntax error").partition(" for <")[0].rstrip(".").lower()
+        description = what.get("description", "syntax error").rstrip(".").lower()
+        if "required keyword" in description:
+            description = "something is missing"
         where = f"line {what.get('line')}, column {what.get('col')}"
+        if "`" in sql:
+            raise InvalidReleaseError(f"sql cannot be read: names are in double quotes, not in ` ({where})") from None
+        if PARAMETER_PATTERN.search(sql):
+            raise InvalidReleaseError(f"{PARAMETERS} ({where})") from None
         raise InvalidReleaseError(f"sql cannot be read: {description} ({where})") from None
 
 
@@ -175,9 +185,8 @@ def _check_beginning(tokens: Sequence[Token]) -> None:
     for before, token in pairwise([None, *tokens]):
         begins = before is None or before.token_type is TokenType.SEMICOLON
         if token is not None and begins and token.token_type not in STATEMENT_STARTS:
-            raise InvalidReleaseError(
-                explain_refusal(token.text.lower()) if before is None else "sql must be one SELECT, got more"
-            )
+            word = f"{token.text[:20].upper()} is refused: " if before is None else ""
+            raise InvalidReleaseError(f"{word}sql must be one SELECT{'' if word else ', got more'}")
 
 
 STATEMENT_STARTS = {TokenType.SELECT, TokenType.FROM, TokenType.WITH, TokenType.L_PAREN, TokenType.SEMICOLON}
@@ -212,21 +221,41 @@ def _check_node(node: Node, functions: Functions) -> None:
     function = find_function(node, functions)
     allowed = ALLOWED_PARTS.get(type(node), None if function is None else function.parts)
     if allowed is None:
-        raise InvalidReleaseError(explain_refusal(node.key))
+        raise InvalidReleaseError(explain_node(node))
+    if isinstance(node, exp.Order) and not isinstance(
+        node.parent, exp.WithinGroup | exp.PercentileCont | exp.PercentileDisc
+    ):
+        raise InvalidReleaseError(ORDERED_AGGREGATE_REASON)
     for part, value in node.args.items():
         if value and part not in allowed:
-            own = f"{node.key.upper()} with {part.strip('_').replace('_', ' ').upper()} is not in the dialect"
-            raise InvalidReleaseError(explain_refusal(part) if isinstance(node, exp.Select) else own)
+            raise InvalidReleaseError(_explain_part(node, part))
     if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
-        raise InvalidReleaseError(f"{node.key.upper()} needs more operands")
+        raise InvalidReleaseError(f"{show_node(node)} needs more operands")
     if isinstance(node, exp.Select) and node.parent is not None:
-        raise InvalidReleaseError(REFUSAL_REASONS["subquery"])
+        raise InvalidReleaseError(SUBQUERIES)
     if isinstance(node, exp.Star | exp.Distinct) and not isinstance(node.parent, exp.Count):
-        raise InvalidReleaseError(REFUSAL_REASONS[node.key])
+        raise InvalidReleaseError(explain_node(node))
+    if isinstance(node, exp.WithinGroup) and not isinstance(node.this, exp.PercentileCont | exp.PercentileDisc):
+        raise InvalidReleaseError(NODE_REASONS["withingroup"])
     if isinstance(node, exp.Anonymous) and function is None and str(node.this).lower() not in SCALAR_FUNCTIONS:
+        hint = suggest_name(str(node.this), list_function_names(functions))
         raise InvalidReleaseError(
-            f"function {node.this} is not in the dialect{suggest_name(str(node.this), list_function_names(functions))}"
+            explain_function(str(node.this)) or f"function {node.this} is not in the dialect{hint}"
         )
+
+
+ORDERED_AGGREGATE_REASON = "ORDER BY in an aggregate is refused: write PERCENTILE_CONT(q) WITHIN GROUP (ORDER BY x)"
+
+
+def _explain_part(node: Node, part: str) -> str:
+    """Return the refusal of a part that a node must not have."""
+    if isinstance(node, exp.Select) or part in NODE_REASONS:
+        return explain_refusal(part)
+    if isinstance(node, exp.Star):
+        return explain_node(node)
+    if isinstance(node, exp.DataType):
+        return f"CAST to {show_node(node)} is not in the dialect: {CAST_HINT}"
+    return f"{show_node(node)} is not in the dialect as it is written (see docs/sql.md)"
 
 
 def list_function_names(functions: Functions) -> list[str]:
@@ -237,7 +266,8 @@ def list_function_names(functions: Functions) -> list[str]:
 
 
 def explain_refusal(key: str) -> str:
-    return REFUSAL_REASONS.get(key, f"{key.strip('_').upper()} is not in the dialect (see docs/sql.md)")
+    """Return the refusal of a part of a SELECT, or of another statement."""
+    return REFUSAL_REASONS.get(key) or explain_word(key)
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

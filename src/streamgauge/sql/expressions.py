@@ -34,6 +34,7 @@ from typing import Literal
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Label
+from streamgauge.sql.calendar import Calendar
 
 MAX_BOUND = 1e300  # ends beyond this count as infinite: sums of squares would overflow
 
@@ -229,6 +230,7 @@ class Expression:
     grid: ExpressionGrid | None = None
     labels: tuple[Label, ...] | None = None  # all its values, if they are known and few
     constant: Label | None = None
+    calendar: Calendar | None = None  # units on which a time of the stream begins
 
     def to_finite(self) -> "Expression":
         """Return this, or NULL if it is not finite, even for an event that WHERE drops."""

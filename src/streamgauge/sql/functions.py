@@ -80,5 +80,7 @@ def to_function_name(node: exp.Expr) -> str:
 
 
 def find_function(node: exp.Expr, functions: Functions) -> AggregateSyntax | None:
-    """Return the aggregate function that a node calls, if it calls one."""
+    """Return the aggregate function that a node calls, if it calls one, with or without a FILTER."""
+    while isinstance(node, exp.Filter | exp.WithinGroup):
+        node = node.this
     return functions.get(to_function_name(node))

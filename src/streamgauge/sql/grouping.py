@@ -113,8 +113,22 @@ def round_to_int(value: Fraction) -> int:
     return (value + Fraction(1, 2)).__floor__()
 
 
+def _build_time_domain(expression: Expression, sql: str) -> Domain:
+    """Return the units of the stream that date_trunc begins."""
+    calendar = expression.calendar
+    if calendar is None:
+        return _reject_domain(expression, sql)
+    if calendar.end is None:
+        ways = "give stream.end, group by a date part such as EXTRACT(hour FROM ...), or ask for a tumbling window"
+        raise InvalidReleaseError(f"GROUP BY {sql} needs a last {calendar.unit}, and the stream has no end: {ways}")
+    return calendar.labels, calendar.build_code(expression.sql)
+
+
 def _reject_domain(expression: Expression, sql: str) -> Domain:
-    what = {"time": "group by a date part, such as EXTRACT(hour FROM ...)", "code": "hashed columns have no labels"}
+    what = {
+        "time": "group by date_trunc('day', ...) of the stream's time, or a date part such as EXTRACT(hour FROM ...)",
+        "code": "hashed columns have no labels",
+    }
     raise InvalidReleaseError(
         f"GROUP BY {sql} has no finite set of groups: {what.get(expression.kind, 'NULL is none')}"
     )
@@ -124,6 +138,7 @@ DOMAINS: dict[Type, Callable[[Expression, str], Domain]] = {
     "boolean": lambda expression, sql: ((False, True), expression.sql),
     "text": _build_text_domain,
     "number": _build_number_domain,
+    "time": _build_time_domain,
 }
 
 

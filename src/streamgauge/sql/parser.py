@@ -26,6 +26,7 @@ from streamgauge.config.columns import ReportColumn
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Column, Lookup, Stream
 from streamgauge.records.reports import text_size
+from streamgauge.sql.arguments import filter_aggregate
 from streamgauge.sql.dialect import Node, parse_select
 from streamgauge.sql.expressions import Expression, Interval, expect, quote_identifier, unite_needs
 from streamgauge.sql.functions import load_functions
@@ -164,7 +165,7 @@ def parse_unguarded(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> 
     items = parse_items(select, scope.functions)
     grouping = parse_grouping(select, items, ExpressionReader(scope))
     key = find_key(grouping, scope)
-    groups, scope = ([], scope) if key else _build_groups(grouping, scope)
+    groups, scope = ([], scope) if key else _build_groups(grouping, scope, lookups)
     counted = [item for item in items if item.function]
     aggregates = _build_aggregates(counted, scope)
     if key is not None:
@@ -190,18 +191,32 @@ def _read_where(select: exp.Select, scope: Scope) -> tuple[str | None, Scope]:
     where = select.args.get("where")
     if where is None:
         return None, scope
-    reader = ExpressionReader(scope)
-    condition = expect("boolean", reader(where.this), "WHERE")
-    known = replace(scope, non_null=scope.non_null | condition.if_true, intervals=narrow_columns(where.this, reader))
+    condition, known = _read_condition("WHERE", where.this, scope)
     return condition.sql, known
 
 
-def _build_groups(grouping: Grouping, scope: Scope) -> tuple[list[GroupColumn], Scope]:
+def _read_condition(called: str, node: Node, scope: Scope) -> tuple[Expression, Scope]:
+    """Return a condition, and the scope of events for which it is true."""
+    reader = ExpressionReader(scope)
+    condition = expect("boolean", reader(node), called)
+    narrowed = narrow_columns(node, reader, called)
+    known = replace(scope, non_null=scope.non_null | condition.if_true, intervals={**scope.intervals, **narrowed})
+    return condition, known
+
+
+def _build_groups(grouping: Grouping, scope: Scope, lookups: Mapping[str, Lookup]) -> tuple[list[GroupColumn], Scope]:
     """Return group columns, and the scope of events that have a group on any level.
 
     Such an event has a group on the coarsest level.
     """
     expressions = [ExpressionReader(scope)(key.node) for key in grouping.keys]
+    for key, expression in zip(grouping.keys, expressions, strict=True):
+        listing = [
+            lookup for lookup in lookups.values() if isinstance(key.node, exp.Column) and lookup.on == key.node.name
+        ]
+        if listing and expression.kind == "text" and expression.labels is None:
+            name, on = listing[0].name, listing[0].on
+            raise InvalidReleaseError(f"GROUP BY {on} needs its groups: JOIN {name} USING ({on}), which lists them")
     found = [
         build_group_column(build_group_name(key.node), expression, format_expression(key.node))
         for key, expression in zip(grouping.keys, expressions, strict=True)
@@ -215,8 +230,22 @@ def _build_aggregates(counted: Sequence[SelectItem], scope: Scope) -> list[Aggre
         raise InvalidReleaseError(
             f"sql must have 1 to {MAX_AGGREGATES} aggregates, such as COUNT(*), got {len(counted)}"
         )
-    read = [(item.function, item.function.read(item.node, ExpressionReader(scope))) for item in counted]
+    read = [(item.function, _read_aggregate(item, scope)) for item in counted]
     return [replace(aggregate, function=aggregate.function or function) for function, aggregate in read]
+
+
+def _read_aggregate(item: SelectItem, scope: Scope) -> Aggregate:
+    """Return an aggregate, over the events for which its FILTER is true.
+
+    Its number, or its code, is NULL for the others. So the filter is a part of the value: bounds narrow as under WHERE,
+    and aggregates share a run, or a count, only if their filters are equal.
+    """
+    if not isinstance(item.node, exp.Filter):
+        plain: Aggregate = item.function.read(item.node, ExpressionReader(scope))
+        return plain
+    condition, inner = _read_condition("FILTER", item.node.expression.this, scope)
+    aggregate = item.function.read(item.node.this, ExpressionReader(inner))
+    return filter_aggregate(aggregate, condition, format_expression(item.node.expression.this))
 
 
 COMPARISON_BOUNDS: dict[type[Node], tuple[bool, bool]] = {  # true if a value bounds from below, and from above
@@ -227,13 +256,13 @@ COMPARISON_BOUNDS: dict[type[Node], tuple[bool, bool]] = {  # true if a value bo
 }
 
 
-def narrow_columns(where: Node, read: ExpressionReader) -> Mapping[str, Interval]:
+def narrow_columns(where: Node, read: ExpressionReader, called: str = "WHERE") -> Mapping[str, Interval]:
     """Return intervals of the columns that a true condition bounds by numbers."""
     found: dict[str, Interval] = {}
     for name, declared, bounds in _find_bounds(where, read):
         left = found.get(name, declared) & bounds
         if left is None:
-            raise InvalidReleaseError(f"WHERE must be possible: column {name} never meets its conditions")
+            raise InvalidReleaseError(f"{called} must be possible: column {name} never meets its conditions")
         if left.lower < left.upper:
             found[name] = left
     return found

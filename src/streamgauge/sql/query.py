@@ -35,7 +35,13 @@ class Value:
     lower: Fraction | None
     upper: Fraction | None
     step: Fraction | None  # its natural grid, if it has one
-    nullable: bool
+    nullable: bool  # true if it may be NULL where the filter is true
+    filter: str | None = None  # SQL of FILTER's condition: the number is NULL unless it is true
+
+    @property
+    def is_partial(self) -> bool:
+        """True if some events have no value."""
+        return self.nullable or self.filter is not None
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from sqlglot import exp
 
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.sql import conditions, expressions
-from streamgauge.sql.dialect import DATE_PARTS, Node, explain_refusal, parse_select
+from streamgauge.sql.calendar import build_calendar
+from streamgauge.sql.dialect import DATE_PARTS, Node, parse_select
 from streamgauge.sql.expressions import (
     LAMBDA_ARGUMENT,
     NULL,
@@ -36,6 +37,7 @@ from streamgauge.sql.expressions import (
     unite_needs,
 )
 from streamgauge.sql.functions import find_function
+from streamgauge.sql.refusals import CAST_HINT, explain_node
 from streamgauge.sql.scope import Scope
 
 MAX_ROUND_DIGITS = 15
@@ -230,7 +232,7 @@ class ExpressionReader:
             raise InvalidReleaseError(NESTED_AGGREGATE_MESSAGE)
         rule = RULES.get(type(node))
         if rule is None:
-            raise InvalidReleaseError(explain_refusal(node.key))
+            raise InvalidReleaseError(explain_node(node))
         return rule(node, self)
 
 
@@ -294,7 +296,8 @@ def _read_is(node: Node, read: ExpressionReader) -> Expression:
 
 
 def _read_like(node: Node, read: ExpressionReader) -> Expression:
-    found = conditions.build_like(read(node.this), read(node.expression))
+    any_case = isinstance(node, exp.ILike)
+    found = conditions.build_like(read(node.this), read(node.expression), any_case=any_case)
     return conditions.build_not(found) if node.args.get("negate") else found
 
 
@@ -310,11 +313,32 @@ def _read_cast(node: Node, read: ExpressionReader) -> Expression:
     operand = read(node.this)
     if target in TIME_TYPES and isinstance(operand.constant, str):
         return conditions.parse_time_literal(operand)
+    if target == "DATE" and operand.kind == "time":
+        return conditions.truncate_time("day", operand, read.scope.stream)
+    if target in TIME_TYPES and operand.kind == "time":
+        return operand
     if target not in CASTS:
-        raise InvalidReleaseError(
-            f"CAST to {target} is not in the dialect: use DOUBLE, TEXT or BOOLEAN, and FLOOR, CEIL or ROUND"
-        )
+        raise InvalidReleaseError(f"CAST to {node.args['to'].sql(dialect='duckdb')} is not in the dialect: {CAST_HINT}")
     return conditions.cast(operand, CASTS[target])
+
+
+def _read_date_trunc(node: Node, read: ExpressionReader) -> Expression:
+    """Read date_trunc('day', ts)."""
+    stream, unit = read.scope.stream, build_calendar(node.args["unit"].name, read.scope.stream).unit
+    return conditions.truncate_time(unit, read(node.this), stream)
+
+
+def _read_date(node: Node, read: ExpressionReader) -> Expression:
+    if node.this is None:
+        raise InvalidReleaseError("DATE needs one time")
+    return conditions.truncate_time("day", read(node.this), read.scope.stream)
+
+
+def _read_extract(node: Node, read: ExpressionReader) -> Expression:
+    """Read EXTRACT(part FROM ts); the date is the begin of the day."""
+    if node.name.lower() == "date":
+        return conditions.truncate_time("day", read(node.expression), read.scope.stream)
+    return conditions.extract_part(node.name, read(node.expression), read.scope.stream)
 
 
 def _read_function(node: Node, read: ExpressionReader) -> Expression:
@@ -358,6 +382,7 @@ RULES: dict[type[Node], NodeRule] = {
     exp.Between: lambda node, of: conditions.build_between(of(node.this), of(node.args["low"]), of(node.args["high"])),
     exp.In: lambda node, of: conditions.build_in(of(node.this), list(map(of, node.expressions))),
     exp.Like: _read_like,
+    exp.ILike: _read_like,
     exp.Is: _read_is,
     exp.Case: _read_case,
     exp.If: _read_if,
@@ -367,7 +392,10 @@ RULES: dict[type[Node], NodeRule] = {
     exp.Upper: _build_unary_rule(lambda a: conditions.change_case("UPPER", a)),
     exp.Cast: _read_cast,
     exp.TryCast: _read_cast,
-    exp.Extract: lambda node, of: conditions.extract_part(node.name, of(node.expression), of.scope.stream),
+    exp.Extract: _read_extract,
+    exp.TimestampTrunc: _read_date_trunc,
+    exp.DateTrunc: _read_date_trunc,
+    exp.Date: _read_date,
     exp.Anonymous: _read_function,
     **{node: _build_date_part_rule(part) for node, part in DATE_PARTS.items()},
 }

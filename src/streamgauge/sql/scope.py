@@ -78,8 +78,10 @@ class Scope:
         ]
         if not owners:
             lookups = [column for lookup in self.lookups.values() for column in lookup.columns]
-            names = [*self.stream.columns, self.stream.time, *lookups]
-            raise InvalidReleaseError(f"column {node.name} is not declared{suggest_name(node.name, names)}")
+            hint = suggest_name(node.name, [*self.stream.columns, self.stream.time, *lookups])
+            if node.this.args.get("quoted"):
+                hint = f"{hint or '.'} A text is written '{node.name}', in single quotes"
+            raise InvalidReleaseError(f"column {node.name} is not declared{hint}")
         if len(owners) > 1:
             raise InvalidReleaseError(f"column {node.name} is in several tables: write {owners[-1][0]}.{node.name}")
         return owners[0]
@@ -89,8 +91,11 @@ class Scope:
             time = Expression("time", quote_identifier(name), nullable=False, needs=frozenset({name}))
             yield self.stream.name, time
         elif name in self.stream.columns:
-            self._check_plain(self.stream.columns[name])
-            yield self.stream.name, build_stream_column(self.stream.columns[name])
+            column = self.stream.columns[name]
+            self._check_plain(column)
+            listing = next((lookup for lookup in self.lookups.values() if lookup.on == name), None)
+            is_listed = column.values is None and column.max_groups is None and listing is not None
+            yield self.stream.name, build_key_column(listing) if listing and is_listed else build_stream_column(column)
         for called, lookup in self.lookups.items():
             if name in lookup.columns:
                 yield called, build_lookup_column(lookup, name, find_key_needs(lookup, self.stream))
@@ -146,6 +151,12 @@ def find_key_needs(lookup: Lookup, stream: Stream) -> Names:
     return NO_NAMES if stream.columns[lookup.on].values is not None else frozenset({lookup.on})
 
 
+def build_key_column(lookup: Lookup) -> Expression:
+    """Return the key of a joined table, which lists all its values. Joins drop events with others."""
+    sql = quote_identifier(f"$on {lookup.name}")
+    return Expression("text", sql, nullable=False, needs=frozenset({lookup.on}), labels=lookup.keys)
+
+
 def build_lookup_column(lookup: Lookup, name: str, needs: Names) -> Expression:
     """Return a column of a public table, whose values are known."""
     place = lookup.columns.index(name)
@@ -188,7 +199,8 @@ def _resolve_join(join: exp.Join, names: Names, lookups: Mapping[str, Lookup]) -
             f"only a public [lookup] can be joined, got {name}{suggest_name(name, list(lookups))}"
         )
     if join.side or join.kind not in ("", "INNER"):
-        raise InvalidReleaseError(f"a lookup must be joined by JOIN, got {join.side or join.kind} JOIN")
+        rule = f"a lookup must be joined by JOIN {name} USING ({lookups[name].on})"
+        raise InvalidReleaseError(f"{rule}, got {join.side or join.kind} JOIN")
     lookup, called = lookups[name], join.this.alias or name
     using = [part.name for part in join.args.get("using") or ()]
     if using != [lookup.on] and not _is_key_condition(join.args.get("on"), names, called, lookup.on):

@@ -4,8 +4,9 @@ function       `AggregateFunction`: names, arguments, statistic
 prediction     predicted errors
 grids          grids and axes of bounded numbers
 moments        COUNT, SUM, AVG, VARIANCE, STDDEV
-quantiles      MEDIAN, QUANTILE
+count_if       COUNT_IF
+quantiles      MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC
 extremes       MIN, MAX
-distinct       COUNT(DISTINCT column)
+distinct       COUNT(DISTINCT column), APPROX_COUNT_DISTINCT
 user_tables    DENSITY, HEAVY_FRACTION, CROPPED_MEAN
 """

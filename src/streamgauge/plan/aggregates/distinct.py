@@ -26,6 +26,7 @@ from streamgauge.plan.aggregates.user_tables import build_density_table, find_de
 from streamgauge.plan.measure import Cell, GridValue
 from streamgauge.privacy import Event, User, WEvent, XAdjacent
 from streamgauge.sql.arguments import read_codes
+from streamgauge.sql.dialect import Node
 from streamgauge.sql.grouping import build_name
 from streamgauge.sql.query import Aggregate, Codes
 from streamgauge.sql.reader import ExpressionReader
@@ -36,9 +37,15 @@ NAME = "COUNT(DISTINCT ...)"
 
 
 def read_distinct(node: exp.Distinct, read: ExpressionReader) -> Aggregate:
-    if len(node.expressions) != 1 or not isinstance(node.expressions[0], exp.Column):
-        raise InvalidReleaseError(f"{NAME} needs one column")
-    column = node.expressions[0]
+    if len(node.expressions) > 1:
+        raise InvalidReleaseError(f"{NAME} needs one column: declare a column that combines them, with hash_cells")
+    return read_distinct_column(node.expressions[0], read)
+
+
+def read_distinct_column(column: Node, read: ExpressionReader) -> Aggregate:
+    """Read the column of COUNT(DISTINCT column) or APPROX_COUNT_DISTINCT(column), which mean the same."""
+    if not isinstance(column, exp.Column):
+        raise InvalidReleaseError(f"{NAME} needs one column, not an expression")
     name = build_name("count_distinct", column.name)
     return Aggregate(name, "distinct", codes=read_codes(column, read), function=FUNCTION)
 
@@ -119,8 +126,8 @@ def check_distinct_adaptive(group: AggregateGroup, release: Release, claim: Adap
 
 
 FUNCTION = AggregateFunction(
-    names=(),  # called as COUNT
-    read=lambda call, read: read_distinct(call.this, read),
+    names=("approx_distinct",),  # or called as COUNT
+    read=lambda call, read: read_distinct_column(call.this, read),
     build=build_distinct_part,
     find_run=find_density_run,
     check_adaptive=check_distinct_adaptive,

@@ -60,7 +60,7 @@ def read_moment(call: Node, read: ExpressionReader) -> Aggregate:
     if isinstance(call, exp.Count):
         return _read_count(call, read)
     kind, called = KINDS[to_function_name(call)]
-    value = build_value(read_bounded(call.this, call.key.upper(), read))
+    value = build_value(read_bounded(call.this, to_function_name(call).upper(), read))
     return Aggregate(build_name(called, format_expression(call.this)), kind, value)
 
 
@@ -89,14 +89,15 @@ def build_presence(expression: Expression) -> Value:
 def find_moment_run(aggregate: Aggregate, aggregates: Sequence[Aggregate]) -> Hashable:
     value = aggregate.value
     if aggregate.kind == "count" and (value is None or not value.nullable):
-        return "moments", _find_count_host(aggregates)
+        return "moments", _find_count_host(aggregates, None if value is None else value.filter)
     return "moments", value and value.sql
 
 
-def _find_count_host(aggregates: Sequence[Aggregate]) -> str | None:
-    """Return the expression whose summary also counts all events, as it is never NULL."""
+def _find_count_host(aggregates: Sequence[Aggregate], condition: str | None) -> Hashable:
+    """Return the expression whose summary also counts the events of a filter, as it is never NULL for them."""
     values = [each.value for each in aggregates if each.function is FUNCTION and each.kind != "count"]
-    return next((value.sql for value in values if value is not None and not value.nullable), None)
+    hosts = (value.sql for value in values if value and not value.nullable and value.filter == condition)
+    return next(hosts, condition and ("filter", condition))
 
 
 def check_moment_adaptive(group: AggregateGroup, release: Release, claim: AdaptiveClaim) -> None:
@@ -115,7 +116,7 @@ def build_moments(group: AggregateGroup, settings: PartSettings, stream: Stream)
         kinds, value = _weigh(kinds, value, weight)
     if kinds == {"count"}:
         count = choose_counter(Count(settings.loss, **settings.to_settings()), settings.expected)
-        present = () if value is None or not value.nullable else (GridValue(value.sql, 0, 0, Fraction(1), 0),)
+        present = () if value is None or not value.is_partial else (GridValue(value.sql, 0, 0, Fraction(1), 0),)
         return PartDraft(count, group.read_off("value"), present)
     if value is None:
         raise InvalidReleaseError("an aggregate must have an expression, got none")
