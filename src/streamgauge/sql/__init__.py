@@ -9,6 +9,7 @@
     expressions    typed, bounded, total expressions
     conditions     three-valued conditions
     grouping       GROUP BY and ROLLUP
+    ranking        ORDER BY and LIMIT
     arguments      arguments of aggregate functions
 
 Privacy

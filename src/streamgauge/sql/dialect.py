@@ -3,7 +3,7 @@
 Privacy
     A node that is not listed here is refused before any other processing, with a reason that depends on the
     text of the query alone. So nothing that could read, sleep, draw, raise or see more than one record (a
-    subquery, a window, an ORDER BY) ever reaches the engine. The text is bounded in words before it is
+    subquery, a window) ever reaches the engine. The text is bounded in words before it is
     parsed, and the tree in depth, so that a hostile text costs the parser little.
 """
 
@@ -65,7 +65,7 @@ BINARY_NODES: tuple[type[Node], ...] = (
 ALLOWED_PARTS: dict[type[Node], set[str]] = {
     **{node: {"this"} for node in UNARY_NODES},
     **{node: {"this", "expression"} for node in BINARY_NODES},
-    exp.Select: {"expressions", "from_", "joins", "where", "group"},
+    exp.Select: {"expressions", "from_", "joins", "where", "group", "order", "limit"},
     exp.From: {"this"},
     exp.Table: {"this", "alias"},
     exp.TableAlias: {"this"},
@@ -73,6 +73,9 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
     exp.Where: {"this"},
     exp.Group: {"expressions", "rollup"},
     exp.Rollup: {"expressions"},
+    exp.Order: {"expressions"},
+    exp.Ordered: {"this", "desc", "nulls_first"},
+    exp.Limit: {"expression"},
     exp.Alias: {"this", "alias"},
     exp.Column: {"this", "table"},
     exp.Identifier: {"this", "quoted"},
@@ -103,9 +106,12 @@ REFUSAL_REASONS: dict[str, str] = {
     "window": "window functions see other events: choose the window of the release instead",
     "filter": "FILTER is refused: use WHERE, or CASE inside the aggregate",
     "having": "HAVING would tell which groups exist: filter the releases instead",
-    "order": "ORDER BY is refused: groups come in the order they were declared in",
-    "limit": "LIMIT is refused: every group is released at every tick",
-    "offset": "OFFSET is refused: every group is released at every tick",
+    "order.this": "ORDER BY inside an aggregate is refused: order the groups, as in ORDER BY COUNT(*) DESC LIMIT 10",
+    "limit.limit_options": "LIMIT must be a whole number of groups, such as LIMIT 10",
+    "limit.expressions": "LIMIT ... BY is refused: the largest of all groups are ranked together",
+    "fetch": "FETCH is refused: write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10",
+    "offset": "OFFSET is refused: take LIMIT for all ranks that you need, and skip the first of them",
+    "qualify": "QUALIFY is refused: for the largest groups, write ORDER BY COUNT(*) DESC LIMIT 10",
     "with_": "WITH is refused: a release is one SELECT",
     "distinct": "DISTINCT is read only as COUNT(DISTINCT column)",
     "union": "UNION is refused: make two releases",
@@ -216,6 +222,7 @@ def _check_node(node: Node, functions: Functions) -> None:
     for part, value in node.args.items():
         if value and part not in allowed:
             own = f"{node.key.upper()} with {part.strip('_').replace('_', ' ').upper()} is not in the dialect"
+            own = REFUSAL_REASONS.get(f"{node.key}.{part}", own)
             raise InvalidReleaseError(explain_refusal(part) if isinstance(node, exp.Select) else own)
     if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
         raise InvalidReleaseError(f"{node.key.upper()} needs more operands")
