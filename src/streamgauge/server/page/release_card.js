@@ -131,7 +131,7 @@ export class ReleaseCard {
       return isFuture(options.stream.start) ? `Starts at ${formatMoment(options.stream.start)}.` : "Waiting for the first tick to close.";
     }
     if (lines.length && !shown.length) return "All groups are hidden. Press one above to show it.";
-    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed the threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
+    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed the threshold yet${release.threshold ? `: at tick ${formatInteger(release.threshold.tick)}, ${release.threshold.text}` : ""}.`;
     return shown.length && shown[0].column.tick.length ? "" : "Loading the released values.";
   }
 
