@@ -91,5 +91,6 @@ def test_screen_and_plot_show_number_of_omitted_groups(many: Path, tmp_path: Pat
     rows = sum(line.startswith("d") and line[1:4].isdigit() for line in shown.splitlines())
     assert f"and {DISTRICTS - rows} more groups: streamgauge export has all" in shown
     assert "trends over 48 ticks" in shown
+    assert "sorted by count, largest first" in shown
     assert invoke("plot", many, "--output", tmp_path / "plot.html", "--release", "districts").exit_code == 0
-    assert f"The first 12 of {DISTRICTS} groups." in (tmp_path / "plot.html").read_text()
+    assert f"The 12 largest of {DISTRICTS} groups, by the last tick." in (tmp_path / "plot.html").read_text()

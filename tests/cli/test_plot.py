@@ -71,7 +71,38 @@ def test_a_twin_that_does_not_escape_is_caught(tmp_path: Path, monkeypatch: pyte
 def test_page_has_chart_per_measure_and_names_omitted_groups(tmp_path: Path) -> None:
     text = page(tmp_path, [series(MAX_GROUPS + 8, 3), series(MAX_GROUPS, 3)])
     assert text.count("Plotly.newPlot(") == 4
-    assert text.count(f"The first {MAX_GROUPS} of {MAX_GROUPS + 8} groups.") == 2
+    assert text.count(f"The {MAX_GROUPS} largest of {MAX_GROUPS + 8} groups, by the last tick.") == 2
+
+
+def test_largest_groups_of_the_last_tick_are_drawn() -> None:
+    """Where many groups are, not the first of the alphabet; where few are, the declared order."""
+    for count in (MAX_GROUPS + 8, MAX_GROUPS):
+        releases = series(count, 3)
+        (chart, *_) = charts.build_charts([releases])
+        newest = releases.values("count")[-1]
+        expected = np.sort(newest)[::-1][:MAX_GROUPS] if count > MAX_GROUPS else newest
+        assert [each.value[-1] for each in chart.series] == expected.tolist()
+
+
+def ranked() -> Releases:
+    """Two ticks of three ranks."""
+    shape = ReleaseSchema("top", ("count",), (), ranked_columns=(("g", str),))
+    value = np.array([[9.0, 7.0, 3.0]])
+    rest = (value, value - 1, value + 1, value > 0)
+    ticks = [(1, ["c", "b", "a"]), (2, ["b", "d", "a"])]
+    items = [TickRelease(shape.with_groups(names), tick, tick, tick + 1, value, *rest) for tick, names in ticks]
+    return Releases.from_releases(shape, items)
+
+
+def test_ranked_groups_are_bars_of_the_last_tick(tmp_path: Path) -> None:
+    (chart,) = charts.build_charts([ranked()])
+    assert chart.has_bars
+    assert [(each.name, each.value.tolist()) for each in chart.series] == [("1. b", [9]), ("2. d", [7]), ("3. a", [3])]
+    text = page(tmp_path, [ranked()])
+    assert '"orientation":"h"' in text
+    assert "error_x" in text
+    plot_png([ranked()], tmp_path / "bars.png")
+    assert (tmp_path / "bars.png").stat().st_size > 5000
 
 
 def test_bands_have_gaps_where_nothing_is_known() -> None:

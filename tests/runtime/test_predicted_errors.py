@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from streamgauge import Pipeline
-from streamgauge.plan.aggregates.prediction import NORMAL_QUANTILE, ErrorPrediction
+from streamgauge.noise.tail_bounds import normal_point
+from streamgauge.plan.aggregates.prediction import ErrorPrediction
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.plan.predict import predict_errors
 from streamgauge.testing.noise import InsecureNoise
@@ -89,7 +90,7 @@ def test_planned_errors_agree_with_many_runs(compared: list[tuple[ReleasePlan, E
     for error, observed in texts:
         assert 0.8 < error.stddev / observed.rmse < 1.25, error
         assert 0.8 < error.half_width / observed.half_width < 1.25, error
-        assert error.half_width == NORMAL_QUANTILE * error.stddev
+        assert error.half_width == normal_point(0.025) * error.stddev
 
 
 def test_plan_with_too_few_events_reports_needed_number_only(

@@ -167,7 +167,10 @@ WHOLE = [
     ("SELECT COUNT(*) FROM visits GROUP BY GROUPING SETS ((region), ())", "ROLLUP"),
     ("SELECT COUNT(*) FROM visits GROUP BY ALL", "name the columns"),
     ("SELECT region, COUNT(*) FROM visits GROUP BY region HAVING COUNT(*) > 10", "filter the releases"),
-    ("SELECT region, COUNT(*) FROM visits GROUP BY region QUALIFY ROW_NUMBER() OVER () = 1", "filter the releases"),
+    (
+        "SELECT region, COUNT(*) FROM visits GROUP BY region QUALIFY ROW_NUMBER() OVER () = 1",
+        "ORDER BY COUNT(*) DESC LIMIT 10",
+    ),
     ("SELECT ts, COUNT(*) FROM visits GROUP BY ts", "date_trunc"),
     ("SELECT sensor, COUNT(*) FROM visits GROUP BY sensor", "JOIN sites"),
     ("SELECT note, COUNT(*) FROM visits GROUP BY note", "values"),

@@ -44,6 +44,8 @@ def build_alert_columns(query: Query, alerts: Sequence[Alert]) -> tuple[AlertCol
     """Return the alerts of a query, which must have the alerts' measures."""
     if alerts and query.key is not None:
         raise InvalidReleaseError("alerts must be left out where groups are discovered, got some")
+    if alerts and query.top is not None:
+        raise InvalidReleaseError("alerts must be left out with ORDER BY, since each tick has its own groups, got some")
     names = [aggregate.name for aggregate in query.aggregates]
     return tuple(AlertColumn(alert, _find_measure(names, alert)).normalize(names) for alert in alerts)
 

@@ -29,6 +29,8 @@ from streamgauge.sql.query import Aggregate, Query
 from streamgauge.statistics import Statistic
 from streamgauge.statistics.mechanism_config import MechanismConfig
 
+CONFIDENCE = 0.95  # of the bounds of a group that was named beforehand
+
 
 @dataclass(frozen=True)
 class CounterPart:
@@ -41,6 +43,7 @@ class CounterPart:
     is_code_count: bool = False  # true if the cells that occur are counted, not their events
     max_groups: int = 1  # maximum of released groups, if they are discovered
     predict: Predict = predict_counter
+    confidence: float = CONFIDENCE  # of the bounds of each group
 
     @property
     def width(self) -> int:

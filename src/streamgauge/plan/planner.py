@@ -29,7 +29,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.mechanism import find_mechanism, parse_json_setting
 from streamgauge.config.settings import Label, PipelineFile, Release, Stream
 from streamgauge.plan.alerts import AlertColumn, build_alert_columns
-from streamgauge.plan.parts import CounterPart, build_parts, build_user_parts
+from streamgauge.plan.parts import CONFIDENCE, CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
 from streamgauge.plan.windows import check_windows, split_aggregates
@@ -98,6 +98,13 @@ def _from_json(name: str, value: Any) -> Any:
     return parse_json_setting(value)
 
 
+class RankedLayout(TypedDict):
+    """Ranking of a release as JSON: the measure that ranks, and the most places of a tick."""
+
+    measure: str
+    places: int
+
+
 class ReleaseLayout(TypedDict):
     """Schema of a release as JSON: group columns with their labels, and levels."""
 
@@ -105,21 +112,32 @@ class ReleaseLayout(TypedDict):
     groups: list[tuple[str, list[Label]]]
     levels: list[int]
     discovered: NotRequired[str]  # the column whose groups are discovered
+    ranked: NotRequired["RankedLayout"]  # if the places of a tick are its largest groups
 
 
 def build_schema(release: str, layout: ReleaseLayout, contributions: str = "") -> ReleaseSchema:
-    """Return all places of all levels, the last group column running fastest.
+    """Return the schema of a layout. Discovered and ranked groups are left out: each tick has its own."""
+    found, ranked = layout.get("discovered"), list[tuple[str, type]]()
+    if "ranked" in layout:
+        ranked = [(found, str)] if found else [(name, find_label_type(labels)) for name, labels in layout["groups"]]
+    places = () if found or ranked else list_places(layout)
+    return ReleaseSchema(release, tuple(layout["measures"]), places, found, contributions, tuple(ranked))
 
-    Discovered groups are left out.
-    """
-    places = [
+
+def list_places(layout: ReleaseLayout) -> tuple[Group, ...]:
+    """Return all declared groups of all levels, the last group column running fastest."""
+    return tuple(
         Group(level, tuple(zip([name for name, _ in groups], labels, strict=True)))
         for level in layout["levels"]
         for groups in [layout["groups"][:level]]
         for labels in product(*(labels for _, labels in groups))
-    ]
-    found = layout.get("discovered")
-    return ReleaseSchema(release, tuple(layout["measures"]), () if found else tuple(places), found, contributions)
+    )
+
+
+def find_label_type(labels: Sequence[Label]) -> type:
+    """Return the type of labels: text if they have several."""
+    kinds = {type(label) for label in labels}
+    return kinds.pop() if len(kinds) == 1 else str
 
 
 def outline_layout(layout: ReleaseLayout) -> ReleaseLayout:
@@ -156,7 +174,7 @@ class ReleasePlan:
 
     @property
     def groups(self) -> int:
-        """Number of groups of all levels or, if discovered, the maximum released."""
+        """Number of groups of all levels, ranked or not; if discovered, the maximum released."""
         return sum(part.max_groups for part in self.parts) if self.query.key else sum(self._widths.values())
 
     @cached_property
@@ -182,13 +200,34 @@ def build_layout(query: Query, alerts: tuple[AlertColumn, ...]) -> ReleaseLayout
     names = [aggregate.name for aggregate in query.aggregates]
     names += [alert.build_name(names) for alert in alerts]
     layout: ReleaseLayout = {"measures": names, "groups": groups, "levels": list(query.levels)}
-    return layout if query.key is None else {**layout, "discovered": query.key.name}
+    if query.key is not None:
+        layout["discovered"] = query.key.name
+    if query.top is not None:
+        layout["ranked"] = {"measure": names[query.top.measure], "places": query.top.limit or count_groups(query)}
+    return layout
+
+
+def count_groups(query: Query) -> int:
+    """Return the number of groups of all levels or, if they are discovered, the most that are released."""
+    return query.key.max_groups if query.key else sum(compute_width(query, level) for level in query.levels)
 
 
 def parse_query(file: PipelineFile, release: Release) -> Query:
     """Return the query of a release, with a column for each of its windows."""
     query = sql.parse(release.sql, file.stream, file.lookups)
-    return split_aggregates(query, release, file.stream.tick)
+    return split_aggregates(limit_places(query, release), release, file.stream.tick)
+
+
+def limit_places(query: Query, release: Release) -> Query:
+    """Return a query whose ranking has as many places as there are groups, if it has more or names none."""
+    if query.top is None:
+        return query
+    most = min(count_groups(query), release.max_groups)
+    limit = query.top.limit or most
+    if query.key is not None and limit > most:
+        rule = f"LIMIT must be at most max_groups = {most}, for groups of {query.key.name} are discovered"
+        raise InvalidReleaseError(f"{rule}, got {limit}: declare a larger max_groups")
+    return replace(query, top=replace(query.top, limit=min(limit, most)))
 
 
 def outline_schema(file: PipelineFile, release: Release) -> ReleaseSchema:
@@ -227,6 +266,19 @@ def replan_release(plan: ReleasePlan, loss: Loss) -> ReleasePlan:
 
 
 def _build_parts(release: Release, query: Query, stream: Stream) -> tuple[CounterPart, ...]:
+    """Return the parts of a release.
+
+    The largest of many noisy numbers tend to be those whose noise was high. So the bounds of ranked groups hold for
+    all groups at once, by the union bound.
+    """
+    parts = _build_plain_parts(release, query, stream)
+    if query.top is None or query.key is not None:  # those of discovered groups hold for all at once anyway
+        return parts
+    confidence = 1 - (1 - CONFIDENCE) / count_groups(query)
+    return tuple(replace(part, confidence=confidence) for part in parts)
+
+
+def _build_plain_parts(release: Release, query: Query, stream: Stream) -> tuple[CounterPart, ...]:
     if query.report is not None:
         return build_report_parts(release, query, stream)
     if isinstance(stream.unit, XAdjacent):

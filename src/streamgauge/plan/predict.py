@@ -83,6 +83,7 @@ def build_request(plan: ReleasePlan, part: CounterPart, output: Output, tick: in
         tick,
         predict_events(plan, tick, aggregate.window),
         None if column is None else column.expected_distinct,
+        part.confidence,
     )
 
 

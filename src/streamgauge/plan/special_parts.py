@@ -41,7 +41,8 @@ def build_discovered_parts(release: Release, query: Query, key: KeyColumn, strea
     if isinstance(stream.unit, User):
         rule = "unit must be an event, or w_event, where groups are discovered"
         raise InvalidReleaseError(f"{rule}, got a user, of whom the number of groups is not bounded: declare values")
-    most = min(key.max_groups, release.max_groups)
+    limit = key.max_groups if query.top is None else query.top.limit or key.max_groups
+    most = min(key.max_groups, release.max_groups, limit)
     statistic = TopK(
         release.loss,
         k=most,

@@ -56,6 +56,8 @@ def _list_unfit(query: Query, stream: Stream) -> Iterator[str]:
         yield "for reports"
     if query.key is not None:
         yield f"for groups that are discovered, as those of {query.key.name}"
+    if query.top is not None:
+        yield "with ORDER BY, which ranks by one of them"
     if stream.pan_private:
         yield PAN_PRIVATE_CLAUSE
     for aggregate in query.aggregates:

@@ -4,8 +4,8 @@
             | rows of value, stddev, low and high, one for each measure | reliable, a bit each
             | CRC-32 of all before
 
-If groups are discovered the version is DISCOVERED_VERSION. Then after the header come the length of the labels and the
-labels themselves, as a JSON array.
+If each tick has its own groups, the version is TICK_GROUPS_VERSION. Then after the header come the length of the
+labels and the labels themselves, group by group, as a JSON array.
 
 A row is stored as one number if all places share it (standard errors often do), as 32-bit whole numbers if it
 has nothing else (counts and their bounds), and as doubles otherwise.
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from streamgauge.releases.release import TickRelease
     from streamgauge.releases.schema import ReleaseSchema
 
-VERSION, DISCOVERED_VERSION = 1, 2
+VERSION, TICK_GROUPS_VERSION = 1, 2
 HEADER = struct.Struct("<BIIqqq8s")
 CHECKSUM = struct.Struct("<I")
 LENGTH = struct.Struct("<I")
@@ -43,7 +43,7 @@ def pack(released: "TickRelease") -> bytes:
     """Return a release as bytes."""
     shape = released.shape
     header = HEADER.pack(
-        VERSION if shape.discovered_column is None else DISCOVERED_VERSION,
+        TICK_GROUPS_VERSION if shape.has_tick_groups else VERSION,
         len(shape.measures),
         len(shape.groups),
         released.tick,
@@ -59,12 +59,12 @@ def pack(released: "TickRelease") -> bytes:
 
 
 def unpack(shape: "ReleaseSchema", data: bytes) -> dict[str, Any]:
-    """Return the fields of the packed release. Discovered groups are added to `shape`."""
+    """Return the fields of the packed release. The tick's own groups, if it has some, are added to `shape`."""
     body = memoryview(data)[: -CHECKSUM.size]
     if len(body) < HEADER.size or CHECKSUM.pack(zlib.crc32(body)) != data[-CHECKSUM.size :]:
         raise InvalidSaveError("packed release must be whole, got torn or altered bytes")
     version, measures, places, tick, start, end, fingerprint = HEADER.unpack_from(body)
-    expected = VERSION if shape.discovered_column is None else DISCOVERED_VERSION
+    expected = TICK_GROUPS_VERSION if shape.has_tick_groups else VERSION
     if version != expected:
         raise InvalidSaveError(f"packed release must be of version {expected}, got {version}")
     own, rest = _unpack_schema(shape, body[HEADER.size :])
@@ -75,16 +75,16 @@ def unpack(shape: "ReleaseSchema", data: bytes) -> dict[str, Any]:
 
 
 def _pack_labels(shape: "ReleaseSchema") -> bytes:
-    """Return the bytes of the groups of a shape with discovered groups."""
-    if shape.discovered_column is None:
+    """Return the bytes of the groups of a tick that has its own."""
+    if not shape.has_tick_groups:
         return b""
-    labels = json.dumps(shape.labels(shape.discovered_column)).encode()
+    labels = json.dumps([label for place in shape.groups for _, label in place.labels]).encode()
     return LENGTH.pack(len(labels)) + labels
 
 
 def _unpack_schema(shape: "ReleaseSchema", rest: memoryview) -> tuple["ReleaseSchema", memoryview]:
     """Return the shape with the packed groups, and the remaining bytes."""
-    if shape.discovered_column is None:
+    if not shape.has_tick_groups:
         return shape, rest
     try:
         (length,) = LENGTH.unpack_from(rest)

@@ -10,7 +10,7 @@ that has one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from math import isfinite
@@ -22,7 +22,7 @@ import numpy.typing as npt
 from streamgauge.releases import codec as packed
 from streamgauge.releases import tables
 from streamgauge.releases.codec import Floats
-from streamgauge.releases.schema import Group, ReleaseSchema
+from streamgauge.releases.schema import RANK_COLUMN, Group, ReleaseSchema
 
 CHAIN_DIGITS, OWNER_DIGITS = 16, 8  # hexadecimal digits in a stamp
 
@@ -88,7 +88,8 @@ class TickRelease:
         times = {"tick": self.tick, "start": format_utc_time(self.start), "end": format_utc_time(self.end)}
         for i, place in enumerate(self.shape.groups):
             level = {"level": place.level} if self.shape.is_rollup else {}
-            row = {"release": self.release, **times, **level, "group": dict(place.labels)}
+            rank = {RANK_COLUMN: self.shape.ranks[i]} if self.shape.is_ranked else {}
+            row = {"release": self.release, **times, **level, **rank, "group": dict(place.labels)}
             yield (row | {m: self._build_measure(j, i) for j, m in enumerate(self.shape.measures)} | {"trace": trace})
 
     def _build_measure(self, measure: int, place: int) -> dict[str, float | bool | None]:
@@ -108,8 +109,8 @@ class TickRelease:
 class Releases(Sequence[TickRelease]):
     """Releases of one schema, tick by tick.
 
-    If groups are discovered, places are added with time. `shape` is the newest, and numbers of places that did
-    not exist yet are NaN.
+    If groups are discovered or ranked, each tick has its own places. `shape` has the places of all ticks, and numbers
+    of places that a tick does not have are NaN.
     """
 
     def __init__(self, shape: ReleaseSchema, items: Iterable[TickRelease] = ()) -> None:
@@ -120,12 +121,11 @@ class Releases(Sequence[TickRelease]):
 
     @classmethod
     def from_releases(cls, shape: ReleaseSchema, items: Iterable[TickRelease]) -> "Releases":
-        """Return the published releases. Discovered groups are in order of appearance."""
+        """Return the published releases. Discovered and ranked groups are in order of appearance."""
         found = tuple(items)
-        if shape.discovered_column is None:
+        if not shape.has_tick_groups:
             return cls(shape, found)
-        places = dict.fromkeys(place for item in found for place in item.shape.groups)
-        return cls(replace(shape, groups=tuple(places)), found)
+        return cls(shape.unite_places(dict.fromkeys(place for item in found for place in item.shape.groups)), found)
 
     def _check(self, item: TickRelease) -> None:
         if item.release != self.release or item.shape.measures != self.shape.measures:
@@ -197,6 +197,25 @@ class Releases(Sequence[TickRelease]):
         for to, item in zip(stacked, self._items, strict=True):
             to[self.find_group_positions(item)] = getattr(item, name)[row]
         return stacked
+
+    def ranks(self) -> Floats:
+        """Return the ranks of groups as (ticks, places), NaN for those that a tick does not list."""
+        stacked = np.full((len(self), len(self.shape.groups)), np.nan)
+        for to, item in zip(stacked, self._items, strict=True):
+            if item.shape.ranks:
+                to[self.find_group_positions(item)] = item.shape.ranks
+        return stacked
+
+    def find_largest(self, measure: str, count: int | None = None) -> list[int]:
+        """Return places by their value at the newest tick, largest first: totals first, unknown values last.
+
+        Ranked groups come by their rank. Only released numbers decide.
+        """
+        measured = -self.ranks() if self.shape.is_ranked else self.values(measure)
+        newest = measured[-1] if len(measured) else np.full(len(self.shape.groups), np.nan)
+        levels = [place.level for place in self.shape.groups]
+        order = np.lexsort([np.where(np.isfinite(newest), -newest, np.inf), levels])
+        return [int(place) for place in order[:count]]
 
     def find_group_positions(self, item: TickRelease) -> Any:
         """Return the places of the newest schema that an item selects."""

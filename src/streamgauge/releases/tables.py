@@ -1,9 +1,10 @@
 """Releases as tables of other packages, in the wide form, and as HTML.
 
-    tick  start  end  [level]  region ...  count  count_stddev  count_low  count_high  count_reliable ...
+    tick  start  end  [level]  [rank]  region ...  count  count_stddev  count_low  count_high  count_reliable ...
 
 A row is a tick and place. Times are UTC timestamps in microseconds. Unknown numbers are null (NaN in pandas). `level`
-is present only if there are several, and columns that a level does not have are null in its rows.
+is present only if there are several, `rank` only if groups are ranked. Columns that a level does not have are null in
+its rows.
 
 A notebook shows a small HTML table with error bars, without scripts. Every text is escaped.
 """
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamgauge.optional import require_package
-from streamgauge.releases.schema import COLUMN_SUFFIXES
+from streamgauge.releases.schema import COLUMN_SUFFIXES, RANK_COLUMN
 
 if TYPE_CHECKING:
     from streamgauge.releases.release import Releases, TickRelease
@@ -41,6 +42,8 @@ def build_columns(releases: "Releases") -> tuple[Columns, Columns]:
     }
     if shape.is_rollup:
         plain["level"] = np.array([place.level for place in shape.groups], np.int64)[places]
+    if shape.is_ranked:
+        plain[RANK_COLUMN] = np.concatenate([np.zeros(0, np.int64), *(item.shape.ranks for item in releases)])
     labels: Columns = {}
     for name in shape.columns:
         known = np.array([*shape.labels(name), None], object)
@@ -60,11 +63,18 @@ def to_arrow_table(releases: "Releases") -> Any:
 
     def build_column(name: str) -> Any:
         if name in labels:
-            return pa.array(labels[name], type=pa.string() if releases.shape.discovered_column else None)
+            return pa.array(labels[name], type=find_arrow_type(releases.shape.find_label_type(name)))
         kind = pa.timestamp("us", tz="UTC") if plain[name].dtype == TIME_DTYPE else None
         return pa.array(plain[name], type=kind, from_pandas=True)
 
     return pa.table({name: build_column(name) for name in releases.shape.wide_columns})
+
+
+def find_arrow_type(label_type: type | None) -> Any:
+    """Return the Arrow type of labels, or None if the labels decide."""
+    import pyarrow as pa
+
+    return {str: pa.string(), int: pa.int64(), float: pa.float64(), bool: pa.bool_()}.get(label_type or object)
 
 
 def to_pandas_frame(releases: "Releases") -> Any:
@@ -87,7 +97,8 @@ def to_polars_frame(releases: "Releases") -> Any:
 
     def build_column(name: str) -> Any:
         if name in labels:
-            return pl.Series(name, labels[name], dtype=pl.String if releases.shape.discovered_column else None)
+            kinds = {str: pl.String, int: pl.Int64, float: pl.Float64, bool: pl.Boolean}
+            return pl.Series(name, labels[name], dtype=kinds.get(releases.shape.find_label_type(name) or object))
         series = pl.Series(name, plain[name], nan_to_null=True)
         return series.dt.replace_time_zone("UTC") if plain[name].dtype == TIME_DTYPE else series
 
@@ -144,7 +155,8 @@ def render_table(shape: "ReleaseSchema", items: Sequence["TickRelease"]) -> str:
     newest = items[-several:]
     rows = [_render_row(item, i, shape.columns) for item in newest for i in range(len(item.shape.groups))][:MAX_ROWS]
     left = sum(len(item.shape.groups) for item in items) - len(rows)
-    names = ("tick", "from (UTC)", *shape.columns, *shape.measures)
+    rank = (RANK_COLUMN,) if shape.is_ranked else ()
+    names = ("tick", "from (UTC)", *rank, *shape.columns, *shape.measures)
     head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
     notes = [f"{left:,} more rows"] if left else []
     notes += [f"counts {shape.contributions}"] if shape.contributions else []
@@ -162,5 +174,6 @@ def _render_row(item: "TickRelease", place: int, columns: Sequence[str]) -> str:
         for row in range(len(item.shape.measures))
     ]
     labels = [str(group.get(name, "")) for name in columns]
-    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (str(item.tick), begin, *labels, *rendered))
+    rank = [str(item.shape.ranks[place])] if item.shape.is_ranked else []
+    cells = "".join(f"<td>{escape(cell)}</td>" for cell in (str(item.tick), begin, *rank, *labels, *rendered))
     return f"<tr>{cells}</tr>"

@@ -98,6 +98,16 @@ def groups_text(groups: int, *, discovered: bool = False) -> str:
     return f"at most {text}, discovered" if discovered else text
 
 
+def format_ordinal(number: int) -> str:
+    """Return a place in a ranking.
+
+    >>> format_ordinal(1), format_ordinal(11), format_ordinal(1002)
+    ('1st', '11th', '1,002nd')
+    """
+    is_teen = number % 100 in (11, 12, 13)
+    return f"{number:,}" + ("th" if is_teen else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th"))
+
+
 def plural(count: int, noun: str) -> str:
     """Return a count with its noun.
 

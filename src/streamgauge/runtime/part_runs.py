@@ -50,7 +50,6 @@ from streamgauge.statistics.keys.ranking import Ranking
 from streamgauge.statistics.local_frequency import LocalFrequency
 from streamgauge.statistics.user_table import UserTableStatistic
 
-CONFIDENCE = 0.95
 MAX_PENDING_TICKS = 256  # of a running window, before its table is written again
 TICK_STRUCT = Struct("<Q")
 TABLE_SUFFIX, ROWS_INFIX = "/table", "/rows/"
@@ -171,7 +170,7 @@ class EventPartRun:
             release = self._step_events(mine, rows, count)
         else:
             release = self.run.feed_totals(self.build_vectors(mine, rows, count))
-        columns: PartColumns = release.columns(CONFIDENCE)
+        columns: PartColumns = release.columns(self.part.confidence)
         return columns
 
     def build_vectors(self, tally: Tally, rows: Ints, count: int) -> Ints:
@@ -256,7 +255,7 @@ class UserPartRun:
         for tick in range(first, first + count):
             self.add_partial(tally.select_tick(tick))
             estimates.append(self.run.estimate())
-        columns: PartColumns = table.build_columns(estimates, CONFIDENCE)
+        columns: PartColumns = table.build_columns(estimates, self.part.confidence)
         return columns
 
 
@@ -321,7 +320,7 @@ class LocalPartRun:
 
     def estimate_ticks(self, tally: Tally, first: int, count: int) -> PartColumns:
         estimates = [self._estimate_tick(tally.select_tick(tick)) for tick in range(first, first + count)]
-        columns: PartColumns = self._frequency.build_columns(estimates, CONFIDENCE)
+        columns: PartColumns = self._frequency.build_columns(estimates, self.part.confidence)
         return columns
 
     def _estimate_tick(self, tally: Tally) -> Frequencies:

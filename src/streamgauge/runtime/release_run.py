@@ -16,6 +16,10 @@ Discovered groups
     published group stays published while it is among the largest `max_groups`. Bounds hold for all groups at once,
     published or not.
 
+Ranked groups
+    With ORDER BY, the places of a tick are its largest groups, by released numbers of all groups (`GroupRanking`):
+    those of the others are computed and not published. Ties are in the declared order.
+
 Alerts
     Alerts are computed from released numbers only, after noise. Their state is the last released numbers of each
     group, and the last tick at which a number was not `reliable`. It is committed with the ticks of these numbers. So
@@ -35,11 +39,12 @@ import numpy as np
 
 from streamgauge.config.stream import describe_contributions
 from streamgauge.interfaces import Engine, open_engine
-from streamgauge.noise import Noise
+from streamgauge.noise import Ints, Noise
+from streamgauge.noise.coerce import Floats
 from streamgauge.plan.alerts import AlertColumn
 from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
-from streamgauge.plan.planner import ReleasePlan, build_schema
+from streamgauge.plan.planner import ReleasePlan, build_schema, list_places
 from streamgauge.releases.release import TickRelease
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.part_runs import KeyColumns, PartColumns, PartRun, load_part, start_part
@@ -121,6 +126,31 @@ class Scan:
         return [replace(answers[at], sums=answers[at].sums[rows]) for at, rows in self.part_rows]
 
 
+@dataclass(frozen=True)
+class GroupRanking:
+    """Ranking of the declared groups of a release, by noisy numbers alone."""
+
+    labels: Sequence[tuple[Any, ...]]  # of all groups
+    measure: int
+    places: int
+
+    @classmethod
+    def from_plan(cls, plan: ReleasePlan) -> "GroupRanking | None":
+        """Return the ranking of a release; None if it ranks nothing, or if its statistic does."""
+        if plan.query.top is None or plan.query.key is not None:
+            return None
+        labels = [tuple(label for _, label in place.labels) for place in list_places(plan.layout)]
+        return cls(labels, plan.query.top.measure, plan.layout["ranked"]["places"])
+
+    def rank_groups(self, numbers: Floats) -> Ints:
+        """Return the groups of largest number, by tick: (ticks, groups) to (ticks, places)."""
+        return np.argsort(-numbers, axis=1, kind="stable")[:, : self.places]
+
+    def list_labels(self, groups: Ints) -> list[Any]:
+        """Return the labels of some groups, one group after another."""
+        return [label for group in groups.tolist() for label in self.labels[group]]
+
+
 ESTIMATE_FIELDS = ("value", "stddev", "low", "high")
 
 
@@ -133,6 +163,7 @@ class ReleaseRun:
         self.released_ticks = 0  # number of ticks when its runs were dropped
         self.offsets = plan.offsets  # first place of each level
         self.schema = build_schema(name, plan.layout, describe_contributions(plan.stream))
+        self.ranking = GroupRanking.from_plan(plan)
         size = len(self.schema.measures), len(self.schema.groups)
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
@@ -225,13 +256,18 @@ class ReleaseRun:
         found = [run.estimate_ticks(tally, first, count) for run, tally in zip(self.runs, tallies, strict=True)]
         keys = [column.keys for column in found[0].values() if isinstance(column, KeyColumns)]
         schemas = [self.schema.with_groups(each) for each in keys[0]] if keys else [self.schema] * count
-        blank = (count, len(self.schema.measures), max(len(schema.groups) for schema in schemas))
+        width = max(len(schema.groups) for schema in schemas) if self.ranking is None else len(self.ranking.labels)
+        blank = (count, len(self.schema.measures), width)
         fields: dict[str, Any] = {name: np.full(blank, np.nan) for name in ESTIMATE_FIELDS}
         fields["reliable"] = np.zeros(blank, np.bool_)
         for run, columns in zip(self.runs, found, strict=True):
             self._fill_fields(fields, run.part, columns)
         if self.alert_monitors is not None:
             self.alert_monitors.fill_alerts(fields)
+        if self.ranking is not None:
+            order = self.ranking.rank_groups(fields["value"][:, self.ranking.measure])
+            fields = {name: np.take_along_axis(part, order[:, None], axis=2) for name, part in fields.items()}
+            schemas = [self.schema.with_groups(self.ranking.list_labels(groups)) for groups in order]
         begins = self.plan.stream.tick_start
         releases = []
         for row, (schema, tick) in enumerate(zip(schemas, range(first, first + count), strict=True)):

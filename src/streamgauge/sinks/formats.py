@@ -14,13 +14,13 @@ refused as a rollback.
 
 **CSV in the long form.** A line per tick, place and measure, under the same header for every release.
 
-    release,tick,start,end,level,group,measure,value,stddev,low,high,reliable,trace
-fever,7,2026-01-05T00:30:00Z,2026-01-05T00:35:00Z,1,"{""region"":""north""}",count,12.0,3.1,6.0,18.0,true,17:9f86d0...
+    release,tick,start,end,level,rank,group,measure,value,stddev,low,high,reliable,trace
+fever,7,2026-01-05T00:30:00Z,2026-01-05T00:35:00Z,1,,"{""region"":""north""}",count,12.0,3.1,6.0,18.0,true,17:9f86d0...
 
-A record is one physical line: `group` is a JSON object, which has no line breaks, and names have none
-either. An unknown value is empty. Bounds may be `inf`.
+`rank` is empty unless the release ranks its groups. A record is one physical line: `group` is a JSON object, which has
+no line breaks, and names have none either. An unknown value is empty. Bounds may be `inf`.
 
-**JSON lines.** An object per tick and place, with all its measures.
+**JSON lines.** An object per tick and place, with all its measures. Ranked groups have a `rank` before `group`.
 
     {"release":"fever","tick":7,"start":"...","end":"...","group":{"region":"north"},
      "count":{"value":12.0,"stddev":3.1,"low":6.0,"high":18.0,"reliable":true},"trace":"17:9f86d081884c7d65:3b1c77aa"}
@@ -40,7 +40,7 @@ import numpy as np
 
 from streamgauge.releases.codec import Floats
 from streamgauge.releases.release import CHAIN_DIGITS, OWNER_DIGITS, Bools, TickRelease, format_utc_time
-from streamgauge.releases.schema import to_json
+from streamgauge.releases.schema import RANK_COLUMN, to_json
 from streamgauge.sinks.errors import SinkError
 
 TICK_LIMIT = 2**62  # bound above every tick of a store
@@ -160,6 +160,7 @@ LONG_COLUMNS = (
     "start",
     "end",
     "level",
+    RANK_COLUMN,
     "group",
     "measure",
     "value",
@@ -182,11 +183,12 @@ class CsvLines:
         times = f"{released.tick},{format_utc_time(released.start)},{format_utc_time(released.end)},"
         head = f"{quote_field(shape.release)},{times}"
         levels = [str(place.level) for place in shape.groups]
+        ranks: TextColumn = list(map(str, shape.ranks)) if shape.is_ranked else ""
         groups = [quote_field(group) for group in shape.group_texts]
         end = f",{quote_field(stamp or '')}\n"
         blocks = []
         for row, measure in enumerate(shape.measures):
-            columns: list[TextColumn] = [head, levels, ",", groups, f",{quote_field(measure)}"]
+            columns: list[TextColumn] = [head, levels, ",", ranks, ",", groups, f",{quote_field(measure)}"]
             for block in released.numbers:
                 columns += [",", format_numbers(block[row], ~np.isnan(block[row]), "")]
             columns += [",", format_flags(released.reliable[row]), end]
@@ -220,6 +222,8 @@ class JsonLines:
         columns: list[TextColumn] = [to_json({"release": shape.release, **times})[:-1]]
         if shape.is_rollup:
             columns += [',"level":', [str(place.level) for place in shape.groups]]
+        if shape.is_ranked:
+            columns += [f',"{RANK_COLUMN}":', list(map(str, shape.ranks))]
         columns += [',"group":', shape.group_texts]
         for row, measure in enumerate(shape.measures):
             columns += [f",{to_json(measure)}:", *_build_measure_columns(released, row)]
@@ -248,7 +252,7 @@ VALUE_COLUMNS = ("value", "stddev", "low", "high", "reliable")
 
 
 def build_long_columns(releases: Sequence[TickRelease], stamp: str) -> dict[str, Any]:
-    """Return one array for each column of the long form."""
+    """Return one array for each column of the long form. The rank of a group that is not ranked is 0."""
     sizes = [item.value.size for item in releases]
 
     def repeat_rows(values: Sequence[Any], kind: Any) -> Any:
@@ -260,6 +264,7 @@ def build_long_columns(releases: Sequence[TickRelease], stamp: str) -> dict[str,
         "start": repeat_rows([item.start for item in releases], "datetime64[us]"),
         "end": repeat_rows([item.end for item in releases], "datetime64[us]"),
         "level": _tile_places(releases, lambda shape: [place.level for place in shape.groups], np.int32),
+        RANK_COLUMN: _tile_places(releases, lambda shape: shape.ranks or [0] * len(shape.groups), np.int32),
         "group": _tile_places(releases, lambda shape: shape.group_texts, object),
         "measure": np.concatenate([_repeat_measures(item) for item in releases]),
         "trace": repeat_rows([stamp] * len(releases), object),

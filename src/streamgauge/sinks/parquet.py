@@ -43,7 +43,7 @@ UNFINISHED_PATTERN = re.compile(r"\.part-(\d{8})")
 METADATA_KEY = "streamgauge"
 SELECT_SQL = """
 SELECT release::VARCHAR AS release, tick, "start"::TIMESTAMPTZ AS "start", "end"::TIMESTAMPTZ AS "end",
-       level, "group"::VARCHAR AS "group", measure::VARCHAR AS measure,
+       level, nullif(rank, 0) AS rank, "group"::VARCHAR AS "group", measure::VARCHAR AS measure,
        nullif(value, 'nan') AS value, nullif(stddev, 'nan') AS stddev,
        nullif(low, 'nan') AS low, nullif(high, 'nan') AS high, reliable, trace::VARCHAR AS trace
 FROM written

@@ -4,8 +4,8 @@
     fever,7,2026-01-05T00:30:00Z,2026-01-05T00:35:00Z,north,12.0,3.1,6.0,18.0,true
 
 The columns are those of `Releases.to_pandas`, after the name of the release. `level` is present if one of the
-releases has several levels. An unknown value is empty. A value that rests on too little data stays,
-with `false` in its `_reliable` column. Bounds may be `inf`.
+releases has several levels, and `rank` if one ranks its groups. An unknown value is empty. A value that rests on
+too little data stays, with `false` in its `_reliable` column. Bounds may be `inf`.
 
 Several releases share one header: all their group columns, then all their measures, in the order given.
 Fields that a release does not have are empty in its lines.
@@ -24,7 +24,7 @@ import numpy as np
 
 from streamgauge.config.settings import Label
 from streamgauge.releases.release import TickRelease, format_utc_time
-from streamgauge.releases.schema import COLUMN_SUFFIXES, ReleaseSchema, to_json
+from streamgauge.releases.schema import COLUMN_SUFFIXES, RANK_COLUMN, ReleaseSchema, to_json
 from streamgauge.sinks.formats import Stamp, TextColumn, format_flags, format_numbers, interleave_columns, quote_field
 
 TIME_COLUMNS = ("release", "tick", "start", "end")
@@ -72,6 +72,7 @@ class WideCsv:
             self._check(shape)
             labels = [dict(place.labels) for place in shape.groups]
             cells = {"level": [str(place.level) for place in shape.groups]}
+            cells |= {RANK_COLUMN: list(map(str, shape.ranks))} if shape.is_ranked else {}
             cells |= {name: [_to_cell(each.get(name)) for each in labels] for name in shape.columns}
             self._cells[shape.release] = shape, cells
         return cells
@@ -104,8 +105,9 @@ def _unite(shapes: Sequence[ReleaseSchema]) -> dict[str, str]:
 
 def _list_meanings(shapes: Sequence[ReleaseSchema]) -> Iterator[tuple[str, str]]:
     """Yield the columns in their order. A column of several shapes repeats."""
-    several = any(shape.is_rollup for shape in shapes)
-    yield from ((name, f"the {name} of a line") for name in (*TIME_COLUMNS, *(["level"] if several else [])))
+    marks = [("level", any(shape.is_rollup for shape in shapes)), (RANK_COLUMN, any(s.is_ranked for s in shapes))]
+    lines = (*TIME_COLUMNS, *(name for name, is_present in marks if is_present))
+    yield from ((name, f"the {name} of a line") for name in lines)
     yield from ((name, f"group column {name}") for shape in shapes for name in shape.columns)
     yield from ((m + end, f"measure {m}") for shape in shapes for m in shape.measures for end in COLUMN_SUFFIXES)
 

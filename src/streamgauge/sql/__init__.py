@@ -11,6 +11,7 @@
     conditions     three-valued conditions
     calendar       days, hours and other units of a stream
     grouping       GROUP BY and ROLLUP
+    ranking        ORDER BY and LIMIT
     arguments      arguments of aggregate functions
 
 Privacy

@@ -3,7 +3,7 @@
 Privacy
     A node that is not listed here is refused before any other processing, with a reason that depends on the
     text of the query alone. So nothing that could read, sleep, draw, raise or see more than one record (a
-    subquery, a window, an ORDER BY) ever reaches the engine. The text is bounded in words before it is
+    subquery, a window) ever reaches the engine. The text is bounded in words before it is
     parsed, and the tree in depth, so that a hostile text costs the parser little.
 """
 
@@ -77,7 +77,7 @@ BINARY_NODES: tuple[type[Node], ...] = (
 ALLOWED_PARTS: dict[type[Node], set[str]] = {
     **{node: {"this"} for node in UNARY_NODES},
     **{node: {"this", "expression"} for node in BINARY_NODES},
-    exp.Select: {"expressions", "from_", "joins", "where", "group"},
+    exp.Select: {"expressions", "from_", "joins", "where", "group", "order", "limit"},
     exp.From: {"this"},
     exp.Table: {"this", "alias"},
     exp.TableAlias: {"this"},
@@ -85,6 +85,7 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
     exp.Where: {"this"},
     exp.Group: {"expressions", "rollup"},
     exp.Rollup: {"expressions"},
+    exp.Limit: {"expression"},
     exp.Alias: {"this", "alias"},
     exp.Column: {"this", "table"},
     exp.Identifier: {"this", "quoted"},
@@ -116,11 +117,6 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
     exp.Order: {"this", "expressions"},
     exp.Ordered: {"this", "desc", "nulls_first"},
     exp.Anonymous: {"this", "expressions"},
-}
-REFUSAL_REASONS: dict[str, str] = {
-    "order": "ORDER BY is refused: groups come in the order they were declared in",
-    "limit": "LIMIT is refused: every group is released at every tick",
-    "offset": "OFFSET is refused: every group is released at every tick",
 }
 
 
@@ -223,12 +219,14 @@ def _check_node(node: Node, functions: Functions) -> None:
     if allowed is None:
         raise InvalidReleaseError(explain_node(node))
     if isinstance(node, exp.Order) and not isinstance(
-        node.parent, exp.WithinGroup | exp.PercentileCont | exp.PercentileDisc
+        node.parent, exp.Select | exp.WithinGroup | exp.PercentileCont | exp.PercentileDisc
     ):
         raise InvalidReleaseError(ORDERED_AGGREGATE_REASON)
     for part, value in node.args.items():
         if value and part not in allowed:
             raise InvalidReleaseError(_explain_part(node, part))
+    if isinstance(node, exp.Date) and node.this is None:  # the parser reads DATE(), and cannot write it
+        raise InvalidReleaseError("DATE needs one time")
     if any(needed and node.args.get(part) is None for part, needed in node.arg_types.items()):
         raise InvalidReleaseError(f"{show_node(node)} needs more operands")
     if isinstance(node, exp.Select) and node.parent is not None:
@@ -249,8 +247,10 @@ ORDERED_AGGREGATE_REASON = "ORDER BY in an aggregate is refused: write PERCENTIL
 
 def _explain_part(node: Node, part: str) -> str:
     """Return the refusal of a part that a node must not have."""
+    if (reason := NODE_REASONS.get(f"{node.key}.{part}")) is not None:
+        return reason
     if isinstance(node, exp.Select) or part in NODE_REASONS:
-        return explain_refusal(part)
+        return explain_word(part)
     if isinstance(node, exp.Star):
         return explain_node(node)
     if isinstance(node, exp.DataType):
@@ -263,11 +263,6 @@ def list_function_names(functions: Functions) -> list[str]:
     known = {exp.FUNCTION_BY_NAME[name.upper()] for name in functions if name.upper() in exp.FUNCTION_BY_NAME}
     nodes = [node for node in {*ALLOWED_PARTS, *known} if issubclass(node, exp.Func)]
     return sorted({*functions, *(name.lower() for node in nodes for name in node.sql_names())})
-
-
-def explain_refusal(key: str) -> str:
-    """Return the refusal of a part of a SELECT, or of another statement."""
-    return REFUSAL_REASONS.get(key) or explain_word(key)
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

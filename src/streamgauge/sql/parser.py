@@ -41,6 +41,7 @@ from streamgauge.sql.grouping import (
     parse_items,
 )
 from streamgauge.sql.query import Aggregate, Codes, GroupColumn, KeyColumn, Query
+from streamgauge.sql.ranking import parse_top_groups
 from streamgauge.sql.reader import ExpressionReader, format_query
 from streamgauge.sql.scope import Scope, build_scope
 
@@ -66,7 +67,8 @@ def build_report_query(select: exp.Select, scope: Scope) -> Query:
         raise refusal
     named = ((grouping.keys[0], column), (counts[0], "count"))
     name, count = make_unique((item.alias or default, item.alias is not None) for item, default in named)
-    return _build_query(format_query(select), column, scope.stream.reports[column], name, count)
+    query = _build_query(format_query(select), column, scope.stream.reports[column], name, count)
+    return replace(query, top=parse_top_groups(select, counts, query.aggregates, grouping))
 
 
 def is_row_count(item: SelectItem) -> bool:
@@ -174,15 +176,17 @@ def parse_unguarded(sql: str, stream: Stream, lookups: Mapping[str, Lookup]) -> 
     items = (*grouping.keys, *counted)
     pairs = zip(items, [*grouped, *aggregates], strict=True)
     names = make_unique((item.alias or column.name, item.alias is not None) for item, column in pairs)
+    named = tuple(replace(a, name=name) for a, name in zip(aggregates, names[len(grouped) :], strict=True))
     return Query(
         text=format_query(select),
         groups=tuple(replace(group, name=name) for group, name in zip(groups, names, strict=False)),
         levels=grouping.levels,
-        aggregates=tuple(replace(a, name=name) for a, name in zip(aggregates, names[len(grouped) :], strict=True)),
+        aggregates=named,
         where=where,
         columns=scope.find_stream_columns([item.node for item in items] + [*filter(None, [select.args.get("where")])]),
         lookups=frozenset(lookup.name for lookup in scope.lookups.values()),
         key=key and replace(key, name=names[0]),
+        top=parse_top_groups(select, counted, named, grouping),
     )
 
 

@@ -72,6 +72,14 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class TopGroups:
+    """The largest groups of each tick, by one measure."""
+
+    measure: int  # index of its aggregate
+    limit: int | None  # None for all groups, ranked
+
+
+@dataclass(frozen=True)
 class Query:
     """Checked SELECT."""
 
@@ -83,4 +91,5 @@ class Query:
     columns: frozenset[str]  # of the stream
     lookups: frozenset[str]
     key: KeyColumn | None = None  # instead of groups, on one level: 1
+    top: TopGroups | None = None  # the places of a release are ranks, if it ranks its groups
     report: Codes | None = None  # codes of a column of reports, whose values are the only groups

@@ -329,8 +329,6 @@ def _read_date_trunc(node: Node, read: ExpressionReader) -> Expression:
 
 
 def _read_date(node: Node, read: ExpressionReader) -> Expression:
-    if node.this is None:
-        raise InvalidReleaseError("DATE needs one time")
     return conditions.truncate_time("day", read(node.this), read.scope.stream)
 
 

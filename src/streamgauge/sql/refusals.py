@@ -51,7 +51,11 @@ NODE_REASONS: dict[str, str] = {  # by the parser's key of a node, or of a part 
     "having": "HAVING would tell which groups exist: filter the releases instead",
     "with_": "WITH is refused: a release is one SELECT",
     "distinct": "DISTINCT is read only as COUNT(DISTINCT column)",
-    "qualify": "QUALIFY would tell which groups exist: filter the releases instead",
+    "limit.limit_options": "LIMIT must be a whole number of groups, such as LIMIT 10",
+    "limit.expressions": "LIMIT ... BY is refused: the largest of all groups are ranked together",
+    "fetch": "FETCH is refused: write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10",
+    "offset": "OFFSET is refused: take LIMIT for all ranks that you need, and skip the first of them",
+    "qualify": "QUALIFY is refused: for the largest groups, write ORDER BY COUNT(*) DESC LIMIT 10",
     **{
         key: f"{key.upper()} is refused: make two releases, or one with OR in WHERE"
         for key in ("union", "except", "intersect")

@@ -336,7 +336,7 @@ def build_readings(view: ReleaseView) -> list[PartReading] | None:
 
 def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
     columns = {output.column: output.aggregate for output in part.outputs}
-    if part.measure.key is not None or part.statistic.error_depends_on:
+    if part.measure.key is not None or part.statistic.error_depends_on or view.plan.query.top is not None:
         return None
     values = {name: partial(_read_value, view, part, aggregate) for name, aggregate in columns.items()}
     statistic = part.statistic

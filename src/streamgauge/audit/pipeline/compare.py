@@ -106,6 +106,11 @@ class PipelineTrial:
         """True if groups are discovered: over thresholds, which noise may tip."""
         return any(plan.query.key is not None for plan in self.plans)
 
+    @property
+    def has_tick_groups(self) -> bool:
+        """True if noise decides which groups a tick lists, or in which order."""
+        return any(plan.query.key is not None or plan.query.top is not None for plan in self.plans)
+
     def build_view(self, max_groups: int | None = None) -> SinkView:
         """Build the view of all groups of all releases in all sinks, or of the first few."""
         return SinkView.from_parts(
@@ -243,7 +248,7 @@ class RunByRunSubject:
     @property
     def attacked_pairs(self) -> Sequence[PairComparison]:
         """Those that differ: all of them where honest ones may, by chance, else the first few."""
-        return self.comparison.suspects[: None if self.comparison.trial.has_discovered_groups else MAX_SUSPECTS]
+        return self.comparison.suspects[: None if self.comparison.trial.has_tick_groups else MAX_SUSPECTS]
 
     @property
     def slack(self) -> float:

@@ -3,7 +3,7 @@
     WidenedGroups       one more public column, by which everything is grouped first: each of its values is a world with
                         its own records and its own noise. Thousands of runs in one.
     RepeatedReleases    every release many times under other names: each draws its own noise from the same records. For
-                        files that cannot be widened (discovered groups). Tens of runs in one.
+                        files that cannot be widened (discovered or ranked groups). Tens of runs in one.
     SingleCopy          as it is written.
 
 In all of them budget, store, key, source and sinks are the copy's own. `LouderNoise` multiplies the noise of a run by
@@ -188,6 +188,8 @@ def widen(file: PipelineFile, count: int) -> WidenedGroups | None:
     except (InvalidReleaseError, ValueError):
         return None
     own = [plan_release(file, release) for release in file.releases]
+    if any(plan.query.top is not None for plan in own):
+        return None  # the largest groups of all worlds would be ranked together
     counters = [part.statistic.counter for plan in own for part in plan.parts]
     if any(isinstance(counter, AdaptiveMechanism) and counter.HAS_JOINT_GROUPS for counter in counters):
         return None

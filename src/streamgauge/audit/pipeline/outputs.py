@@ -39,7 +39,7 @@ from streamgauge.audit.pipeline.inputs import ONE_TEXT
 from streamgauge.config.settings import SinkSettings
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
-from streamgauge.plan.planner import ReleasePlan, build_schema
+from streamgauge.plan.planner import ReleasePlan, list_places
 from streamgauge.releases.schema import COLUMN_SUFFIXES, to_json
 
 MEASURE_FIELDS = ("value", "stddev", "low", "high", "reliable")
@@ -199,7 +199,7 @@ def _parse_jsonl(line: bytes) -> SinkRow:
 
 
 def _parse_csv(line: bytes) -> SinkRow:
-    release, tick, _, _, _, group, measure, *found = next(csv.reader([line.decode()], strict=True))
+    release, tick, _, _, _, _, group, measure, *found = next(csv.reader([line.decode()], strict=True))
     measures = (measure,) if found[: len(MEASURE_FIELDS)] == ["0"] * len(MEASURE_FIELDS) else ()
     return SinkRow(release, int(tick), tuple(json.loads(group).items()), measures, line)
 
@@ -274,11 +274,11 @@ class ReleaseView:
 
 
 def list_groups(plan: ReleasePlan) -> tuple[Group, ...]:
-    """List all groups of a release; if they are discovered, the one that its records have."""
+    """List all groups of a release, ranked or not; if they are discovered, the one that its records have."""
     found = plan.layout.get("discovered")
     if found is not None:
         return (((found, ONE_TEXT),),)
-    return tuple(place.labels for place in build_schema(plan.name, plan.layout).groups)
+    return tuple(place.labels for place in list_places(plan.layout))
 
 
 def to_text_labels(group: Iterable[tuple[str, Any]]) -> Group:

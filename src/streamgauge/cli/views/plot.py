@@ -1,8 +1,8 @@
 """Releases as charts: a self-contained HTML page, or a PNG.
 
 Each release and measure has a chart, with a line and a 95 % band for each group. Above MAX_GROUPS groups only
-the first are drawn, and the note says so. Above MAX_PANEL_SERIES groups, each group of a PNG has a panel of its
-own.
+the largest at the last tick are drawn, and the note says so. A release that ranks its groups has bars of its last
+tick instead. Above MAX_PANEL_SERIES groups, each group of a PNG has a panel of its own.
 
 **Promise.** The page loads nothing from other hosts: its script is inline, and its policy forbids requests.
 Labels are escaped. A picture is written whole or not at all.
@@ -27,6 +27,7 @@ from streamgauge.releases.schema import Group
 from streamgauge.releases.tables import format_estimate
 
 MAX_GROUPS = 12
+MAX_BARS = 40
 MAX_NAME_CHARS = 60  # characters of a name
 NO_ABSENCES: Mapping[str, str] = MappingProxyType({})
 COLOURS = (
@@ -56,11 +57,15 @@ class Chart:
     series: tuple[Series, ...]
     groups: int
     remark: str = ""  # which events count, or why there are no groups
+    has_bars: bool = False  # for groups that are ranked: of the last tick alone
 
     @property
     def note(self) -> str:
         """Note below the title of every chart."""
-        more = f" The first {len(self.series)} of {self.groups:,} groups." if len(self.series) < self.groups else ""
+        largest = f" The {len(self.series)} largest of {self.groups:,} groups, by the last tick."
+        more = largest if len(self.series) < self.groups else ""
+        if self.has_bars:
+            return f"The largest groups, with 95 % bounds for all at once, at the last tick{self._span}.{self.remark}"
         return f"Released values with 95 % bands, at the end of each tick{self._span}.{more}{self.remark}"
 
     @property
@@ -69,7 +74,7 @@ class Chart:
             return ""
         times = self.series[0].times
         first, last = (str(time.astype("datetime64[m]")).replace("T", " ") for time in (times[0], times[-1]))
-        return f", {first} to {last} UTC"
+        return f", which ended {last} UTC" if self.has_bars else f", {first} to {last} UTC"
 
 
 def build_charts(releases: Sequence[Releases], absences: Mapping[str, str] = NO_ABSENCES) -> Iterator[Chart]:
@@ -79,12 +84,32 @@ def build_charts(releases: Sequence[Releases], absences: Mapping[str, str] = NO_
         for measure in each.shape.measures:
             parts = [part(measure) for part in (each.values, each.lows, each.highs)]
             columns = [np.where(np.isfinite(part), part, np.nan) for part in parts]  # a gap for infinite numbers
-            drawn = enumerate(each.shape.groups[:MAX_GROUPS])
+            if each.shape.is_ranked:
+                yield _build_bars(each, measure, columns, remark)
+                continue
+            drawn: Sequence[int] = range(len(each.shape.groups))
+            if len(drawn) > MAX_GROUPS:
+                drawn = each.find_largest(measure, MAX_GROUPS)
             series = tuple(
-                Series(_format_group(place), COLOURS[i], each.ends, *(column[:, i] for column in columns))
-                for i, place in drawn
+                Series(
+                    _format_group(each.shape.groups[place]), colour, each.ends, *(part[:, place] for part in columns)
+                )
+                for place, colour in zip(drawn, COLOURS, strict=False)
             )
             yield Chart(each.release, measure, series, len(each.shape.groups), remark)
+
+
+def _build_bars(releases: Releases, measure: str, columns: Sequence[Any], remark: str) -> Chart:
+    """Return the groups of the last tick, the first rank first."""
+    listed = len(releases[-1].shape.groups) if len(releases) else 0
+    drawn = releases.find_largest(measure, min(listed, MAX_BARS))
+    names = [f"{rank}. {_format_group(releases.shape.groups[place])}" for rank, place in enumerate(drawn, 1)]
+    times = releases.ends[-1:]
+    series = tuple(
+        Series(name, COLOURS[0], times, *(part[-1:, place] for part in columns))
+        for name, place in zip(names, drawn, strict=True)
+    )
+    return Chart(releases.release, measure, series, listed, remark, has_bars=True)
 
 
 def _build_remark(releases: Releases, absence: str) -> str:
@@ -120,7 +145,8 @@ def plot_html(releases: Sequence[Releases], path: Path, absences: Mapping[str, s
     parts = []
     for i, chart in enumerate(build_charts(releases, absences)):
         options = {"full_html": False, "include_plotlyjs": i == 0, "config": {"displaylogo": False}}
-        plot = io.to_html(_build_figure(go, chart), default_height="420px", div_id=f"chart{i}", **options)
+        height = f"{max(200, 90 + 26 * len(chart.series))}px" if chart.has_bars else "420px"
+        plot = io.to_html(_build_figure(go, chart), default_height=height, div_id=f"chart{i}", **options)
         title = escape(f"{chart.release}: {chart.measure}")
         parts.append(f"<h2>{title}</h2><p>{escape(chart.note)}</p>{plot}")
     page = (
@@ -135,6 +161,8 @@ def plot_html(releases: Sequence[Releases], path: Path, absences: Mapping[str, s
 
 def _build_figure(go: Any, chart: Chart) -> Any:
     figure = go.Figure()
+    if chart.has_bars:
+        return _build_bar_figure(go, chart)
     for one in chart.series:
         for trace in _build_traces(one):
             figure.add_trace(go.Scatter(trace))
@@ -150,6 +178,34 @@ def _build_figure(go: Any, chart: Chart) -> Any:
         yaxis={"title": {"text": escape(chart.measure)}, **axis},
     )
     return figure
+
+
+def _build_bar_figure(go: Any, chart: Chart) -> Any:
+    """Return horizontal bars with error bars, the first rank at the top."""
+    value, low, high = _stack_bars(chart)
+    above, below = np.nan_to_num(high - value), np.nan_to_num(value - low)
+    errors = {"type": "data", "symmetric": False, "array": above, "arrayminus": below, "color": INK_COLOUR}
+    names = [escape(one.name) for one in chart.series]
+    texts = [format_estimate(*numbers) for numbers in zip(value, low, high, strict=True)]
+    bars = {"x": value, "y": names, "orientation": "h", "error_x": {**errors, "thickness": 1.3, "width": 4}}
+    hover = {"text": texts, "textposition": "none", "hovertemplate": "%{text}<extra></extra>"}
+    figure = go.Figure(go.Bar({**bars, **hover, "marker": {"color": _lighten(COLOURS[0], 0.65)}}))
+    axis = {"gridcolor": GRID_COLOUR, "zerolinecolor": FAINT_COLOUR, "linecolor": GRID_COLOUR}
+    figure.update_layout(
+        template="plotly_white",
+        font={"color": INK_COLOUR},
+        margin={"l": 60, "r": 20, "t": 20, "b": 50},
+        xaxis={"title": {"text": escape(chart.measure)}, **axis},
+        yaxis={"type": "category", "autorange": "reversed", "automargin": True, "dtick": 1, "showgrid": False},
+    )
+    return figure
+
+
+def _stack_bars(chart: Chart) -> tuple[Any, Any, Any]:
+    """Return the values and the bounds of the bars."""
+    parts = ("value", "low", "high")
+    value, low, high = (np.array([getattr(one, part)[-1] for one in chart.series], float) for part in parts)
+    return value, low, high
 
 
 def _build_traces(one: Series) -> Iterator[dict[str, Any]]:
@@ -175,9 +231,9 @@ def _find_stretches(one: Series) -> Iterator[tuple[int, int]]:
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 
 
-def _lighten(colour: str) -> str:
+def _lighten(colour: str, opacity: float = 0.15) -> str:
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
-    return f"rgba({red},{green},{blue},0.15)"
+    return f"rgba({red},{green},{blue},{opacity})"
 
 
 def plot_png(releases: Sequence[Releases], path: Path, absences: Mapping[str, str] = NO_ABSENCES) -> None:
@@ -186,7 +242,10 @@ def plot_png(releases: Sequence[Releases], path: Path, absences: Mapping[str, st
         import matplotlib.figure as figures
     drawn = list(build_charts(releases, absences))
     sizes = [len(chart.series) for chart in drawn]
-    rows = [math.ceil(size / 3) if size > MAX_PANEL_SERIES else 1 for size in sizes]
+    rows = [
+        max(1, math.ceil(size / 9)) if chart.has_bars else math.ceil(size / 3) if size > MAX_PANEL_SERIES else 1
+        for chart, size in zip(drawn, sizes, strict=True)
+    ]
     height = sum(rows) * 2.1 + 1.3 * max(1, len(drawn))
     fine = min(140, MAX_HEIGHT_PIXELS / height)
     figure = figures.Figure(figsize=(10, height), dpi=fine, layout="constrained")
@@ -203,6 +262,10 @@ def _draw(block: Any, chart: Chart, rows: int) -> None:
     """Draw one panel for all groups if they are few, else one for each."""
     title = f"{chart.release}: {chart.measure}"
     block.suptitle(_escape_text(title), x=0.01, ha="left", weight="bold", color=INK_COLOUR, fontsize=11)
+    if chart.has_bars:
+        _draw_bars(block.subplots(1, 1), chart)
+        block.supxlabel(chart.note, x=0.01, ha="left", fontsize=8, color=FAINT_COLOUR)
+        return
     several = len(chart.series) > MAX_PANEL_SERIES
     columns = 3 if several else 1
     panels = block.subplots(rows, columns, sharex=True, sharey=True, squeeze=False).ravel()
@@ -220,6 +283,22 @@ def _draw(block: Any, chart: Chart, rows: int) -> None:
         shown = {"loc": "lower left", "bbox_to_anchor": (0, 1), "borderaxespad": 0.2, "ncols": MAX_PANEL_SERIES}
         panels[0].legend(frameon=False, fontsize=8, labelcolor=INK_COLOUR, **shown)
     block.supxlabel(chart.note, x=0.01, ha="left", fontsize=8, color=FAINT_COLOUR)
+
+
+def _draw_bars(panel: Any, chart: Chart) -> None:
+    """Draw horizontal bars with error bars, the first rank at the top."""
+    value, low, high = _stack_bars(chart)
+    places = np.arange(len(value))
+    panel.barh(places, value, color=COLOURS[0], alpha=0.6, height=0.65)
+    errors = np.nan_to_num(np.stack([value - low, high - value]))
+    panel.errorbar(value, places, xerr=errors, fmt="none", ecolor=INK_COLOUR, elinewidth=1, capsize=2)
+    panel.set_yticks(places, [_escape_text(one.name) for one in chart.series])
+    panel.invert_yaxis()
+    panel.tick_params(colors=FAINT_COLOUR, labelsize=8, length=0)
+    panel.grid(color=GRID_COLOUR, lw=0.6, axis="x")
+    panel.set_axisbelow(True)
+    for side in panel.spines.values():
+        side.set_visible(False)
 
 
 def _style_panel(panel: Any) -> None:

@@ -74,6 +74,7 @@ def _compute_means(series: npt.NDArray[np.float64], width: int) -> npt.NDArray[n
 
 
 MAX_ROWS = 40
+MAX_DECLARED_ORDER = 8  # groups that are listed in the declared order: more are listed largest first
 TREND_CHARS = (8, 28)  # signs of a trend, at least and at most
 
 
@@ -94,6 +95,8 @@ def show_releases(console: Console, releases: Releases, absence: str = "") -> No
         return
     width = find_trend_width(console.width, newest)
     console.print(_build_table(releases, newest, width, ascii_only=not console.encoding.startswith("utf")))
+    if len(shape.groups) > MAX_DECLARED_ORDER and not newest.shape.has_tick_groups:
+        console.print(build_cell(f"sorted by {shape.measures[0]}, largest first", "dim"))
     left = len(newest.shape.groups) - MAX_ROWS
     if left > 0:
         console.print(build_cell(f"and {plural(left, 'more group')}: streamgauge export has all", "dim"))
@@ -103,12 +106,14 @@ def show_releases(console: Console, releases: Releases, absence: str = "") -> No
 def _build_table(releases: Releases, newest: TickRelease, width: int, *, ascii_only: bool) -> Table:
     shape = newest.shape
     measures = [name for measure in shape.measures for name in (measure, "± 95 %", "trend")]
-    table = build_table(*shape.columns, *measures, right_aligned=(*shape.measures, "± 95 %"))
+    rank = ("rank",) if shape.is_ranked else ()
+    table = build_table(*rank, *shape.columns, *measures, right_aligned=(*rank, *shape.measures, "± 95 %"))
     where, parts = releases.find_group_positions(newest), (releases.values, releases.lows, releases.highs)
     series = {measure: [part(measure)[:, where] for part in parts] for measure in shape.measures}
-    for place in range(min(MAX_ROWS, len(shape.groups))):
+    for place in _order_places(newest)[:MAX_ROWS]:
         labels = dict(shape.groups[place].labels)
-        cells: list[str | Text] = [str(labels.get(column, "all")) for column in shape.columns]
+        cells: list[str | Text] = [str(shape.ranks[place])] if shape.is_ranked else []
+        cells += [str(labels.get(column, "all")) for column in shape.columns]
         for row, measure in enumerate(shape.measures):
             cells += format_numbers(newest, row, place)
             value, low, high = (part[:, place] for part in series[measure])
@@ -116,6 +121,13 @@ def _build_table(releases: Releases, newest: TickRelease, width: int, *, ascii_o
             cells.append(Text(drawn, "cyan"))
         add_row(table, *cells)
     return table
+
+
+def _order_places(newest: TickRelease) -> list[int]:
+    """Return the places of a tick in the declared order if they are few, else largest first."""
+    if len(newest.shape.groups) <= MAX_DECLARED_ORDER or newest.shape.is_ranked:
+        return list(range(len(newest.shape.groups)))
+    return Releases.from_releases(newest.shape, [newest]).find_largest(newest.shape.measures[0])
 
 
 def find_trend_width(width: int, newest: TickRelease) -> int:

@@ -154,7 +154,7 @@ def predict_summary(request: PredictionRequest) -> ErrorPrediction:
     statistic, column, events = request.statistic, request.column, request.events
     if column in ("count", "sum"):
         noise = statistic.measure_noise_at(column, request.tick)
-        return request.build(noise.stddev, noise.half_width(0.95), events if column == "count" else None)
+        return request.build(noise.stddev, noise.half_width(request.confidence), events if column == "count" else None)
     count = DEFAULT_EVENTS if events is None else events
     needed = compute_min_events(statistic, column, request.tick)
     if count < needed:

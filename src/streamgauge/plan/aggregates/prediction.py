@@ -20,7 +20,6 @@ from streamgauge.statistics.keys.hash_cells import HashCells
 
 DEFAULT_EVENTS = 1000.0  # number of events for shown errors, if none is expected
 DATA_INDEPENDENT_NOTE, UNBOUNDED_NOTE = "whatever the data", "no bound before there are data"
-NORMAL_QUANTILE = normal_point(0.025)  # of a normal law: for errors that have no exact law before there are data
 
 
 @dataclass(frozen=True)
@@ -51,13 +50,14 @@ class PredictionRequest:
     tick: int
     events: float | None = None  # of a group, in the window
     distinct: int | None = None  # values of the column
+    confidence: float = 0.95  # of the interval of one group
 
     def build(self, stddev: float, half_width: float, level: float | None = None, note: str = "") -> ErrorPrediction:
         return ErrorPrediction(self.measure, self.tick, stddev, half_width, level, note)
 
     def build_normal(self, stddev: float, level: float | None = None, note: str = "") -> ErrorPrediction:
         """Return a prediction under a normal law."""
-        return self.build(stddev, NORMAL_QUANTILE * stddev, level, note)
+        return self.build(stddev, normal_point((1 - self.confidence) / 2) * stddev, level, note)
 
     def predict_values(self) -> tuple[float, str]:
         """Return the expected values of a hashed column, and the key that declares them."""
@@ -76,7 +76,7 @@ def predict_counter(request: PredictionRequest) -> ErrorPrediction:
     """
     statistic = request.statistic
     bound = statistic.error_bound_at(request.tick, request.column)
-    widths = np.atleast_1d(bound.half_width(0.95))
+    widths = np.atleast_1d(bound.half_width(request.confidence))
     spread, half = float(np.max(bound.stddev)), float(widths.max())
     if statistic.error_depends_on:
         return request.build(

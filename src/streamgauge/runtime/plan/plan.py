@@ -25,7 +25,7 @@ from streamgauge.privacy import Loss, Remainder
 from streamgauge.records.source_schema import find_refusals
 from streamgauge.runtime.adhoc.releases import add_adhoc_releases, compute_last_tick
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
-from streamgauge.runtime.format import refusal_text
+from streamgauge.runtime.format import format_ordinal, refusal_text
 from streamgauge.runtime.intrusion.count import IntrusionCount, growth_lines
 from streamgauge.runtime.ledger.log import LedgerLog, describe_charge_key
 from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
@@ -68,6 +68,49 @@ class PartChoice:
 
 
 @dataclass(frozen=True)
+class RankingForecast:
+    """The groups that a release lists, and the distance at which noise cannot hide one."""
+
+    measure: str
+    places: int
+    groups: int
+    tick: int  # of the margin
+    margin: float | None  # None if no group is left out; infinite if it depends on the data
+    is_discovered: bool = False
+
+    @classmethod
+    def from_plan(cls, plan: ReleasePlan, errors: Sequence[ErrorPrediction]) -> "RankingForecast | None":
+        """Return the forecast, or None if the release ranks nothing.
+
+        All noisy numbers of a tick are within one half width of the true ones, with 95 % certainty. Then no number of
+        a group that is not among the true k largest is above the (k+1)-th largest by more than a half width.
+        """
+        if plan.query.top is None:
+            return None
+        ranked = plan.layout["ranked"]
+        last = [error for error in errors if error.measure == ranked["measure"]][-1]
+        most, discovered = plan.groups, plan.query.key is not None
+        margin = 2 * last.half_width if discovered or ranked["places"] < most else None
+        return cls(ranked["measure"], ranked["places"], most, last.tick, margin, discovered)
+
+    @property
+    def lines(self) -> list[str]:
+        """The forecast in words."""
+        of = "of those that were published" if self.is_discovered else f"of {self.groups:,}"
+        known = "" if self.is_discovered else "; all are counted, and ranking them costs nothing more"
+        lines = [f"lists the {self.places:,} largest {of} by {self.measure}{known}"]
+        if self.margin is not None and isfinite(self.margin):
+            rule = f"whose {self.measure} is {self.margin:,.4g} above that of the {format_ordinal(self.places + 1)}"
+            passed = "published group" if self.is_discovered else "group"
+            lines.append(f"with 95 % certainty, tick {self.tick:,} lists every {passed} {rule}")
+        return [*lines, "its 95 % bounds hold for all groups at once, so also for those that noise lifts into the list"]
+
+    def to_json(self) -> dict[str, Any]:
+        margin = self.margin if self.margin is not None and isfinite(self.margin) else None
+        return {"measure": self.measure, "places": self.places, "margin": margin, "text": self.lines}
+
+
+@dataclass(frozen=True)
 class ReleaseForecast:
     """Cost and predicted error of one release."""
 
@@ -86,6 +129,7 @@ class ReleaseForecast:
     alerts: tuple[str, ...] = ()  # a description of each alert
     column: str | None = None  # column of reports, whose loss is this one's
     contributions: str = ""  # rule for the counted events of a user, if others are dropped
+    ranking: RankingForecast | None = None  # if it lists its largest groups
 
     @property
     def has_discovered_groups(self) -> bool:
@@ -263,6 +307,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts),
         None if plan.query.report is None else plan.query.report.column,
         describe_contributions(plan.stream),
+        RankingForecast.from_plan(plan, found),
     )
 
 

@@ -1,7 +1,7 @@
 // One measure of a release by time: a line with a 95 % band for each group, in one panel or several.
 
-import { formatCell } from "./cells.js";
-import { truncate, escapeMarkup } from "./labels.js";
+import { formatAmount, formatCell } from "./cells.js";
+import { escapeMarkup, LETTER_PIXELS, truncate } from "./labels.js";
 import { formatNumber } from "./numbers.js";
 import { lineDash, withOpacity, groupColour, palette } from "./palette.js";
 import { valueRange, timeRange } from "./spans.js";
@@ -25,6 +25,45 @@ export function draw(node, view) {
 }
 
 export const clearChart = (node) => window.Plotly?.purge(node);
+
+/** Draw the groups of one tick as bars, the largest at the top. view: {bars: [{rank, name, column, truth}], width, height}. */
+export function drawBars(node, view) {
+  const colours = palette();
+  const bars = view.bars.toReversed();
+  const ends = (side) => bars.map(({ column }) => (column.high[0] === null || column.low[0] === null ? 0 : side(column)));
+  const name = (bar) => `${bar.rank}. ${escapeMarkup(truncate(bar.name, Math.min(MAX_NAME_LETTERS * 6.4, view.width * 0.34)))}`;
+  const colour = groupColour(colours, 0);
+  const common = { y: bars.map(name), orientation: "h", hoverlabel: { namelength: -1 } };
+  const shown = {
+    ...common, type: "bar", x: bars.map(({ column }) => column.value[0]), marker: { color: withOpacity(colour, 0.62) }, name: "",
+    error_x: { type: "data", symmetric: false, array: ends(({ value, high }) => high[0] - value[0]), arrayminus: ends(({ value, low }) => value[0] - low[0]), color: colours.ink, thickness: 1.3, width: 4 },
+    text: bars.map(({ column }) => formatCell(column, 0)), textposition: "none", hovertemplate: "%{text}<extra></extra>",
+  };
+  const truth = bars.some((bar) => bar.truth) && {
+    ...common, type: "scatter", mode: "markers", x: bars.map((bar) => bar.truth?.[0] ?? null), name: "truth",
+    marker: { color: colours.ink, symbol: "diamond-open", size: 9, line: { width: 1.6 } }, text: bars.map((bar) => formatNumber(bar.truth?.[0] ?? null)), hovertemplate: "%{text}, truth<extra></extra>",
+  };
+  const axis = { gridcolor: colours.rule, zerolinecolor: colours.faint, linecolor: colours.rule, tickfont: { size: 11, color: colours.faint }, automargin: true, fixedrange: true };
+  const amounts = bars.map(({ column }, i) => ({
+    text: formatAmount(column, 0), x: Math.max(column.value[0], column.high[0] ?? column.value[0], 0), y: common.y[i], xanchor: "left", xshift: 5, showarrow: false, font: { size: 11, color: colours.faint },
+  }));
+  const layout = {
+    annotations: amounts, width: view.width, height: view.height, margin: { l: 8, r: 14, t: 4, b: 8 }, showlegend: false, hovermode: "y", bargap: 0.35,
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: FONT, size: 12, color: colours.ink }, dragmode: false,
+    hoverlabel: { bgcolor: colours.paper, bordercolor: colours.rule, font: { color: colours.ink, family: FONT, size: 12 } },
+    xaxis: { ...axis, nticks: view.width < 480 ? 4 : 7, separatethousands: true, range: barRange(bars, amounts, view.width) },
+    yaxis: { ...axis, type: "category", showgrid: false, tickfont: { size: 12, color: colours.ink }, dtick: 1 },
+  };
+  return window.Plotly.react(node, truth ? [shown, truth] : [shown], layout, SETTINGS);
+}
+
+/** Return the range of the bars, with space for the amount beside the longest one. */
+function barRange(bars, amounts, width) {
+  const low = Math.min(0, ...bars.map(({ column }) => column.low[0] ?? column.value[0]));
+  const high = Math.max(...amounts.map(({ x }) => x), low + 1);
+  const share = Math.min(0.45, (Math.max(...amounts.map(({ text }) => text.length)) * LETTER_PIXELS + 14) / (0.8 * width));
+  return [low, low + (high - low) / (1 - share)];
+}
 
 function buildTraces({ name, index, column, truth }, panel, colours) {
   const colour = groupColour(colours, index);

@@ -26,11 +26,20 @@ export class DataTable {
     Object.assign(this.node, { scrollTop, scrollLeft });
   }
 
-  #setTitles(caption, names) {
+  /** Show the groups of one tick, a row each. */
+  updateBars(caption, bars, measure) {
+    const names = [measure, ...(bars.some(({ truth }) => truth) ? [`${measure}, truth`] : [])];
+    const titles = JSON.stringify([caption, names, "bars"]);
+    if (titles !== this.titles) this.#setTitles(caption, names, ["Rank", "Group"]);
+    this.titles = titles;
+    this.body.replaceChildren(...bars.map(({ rank, name, column, truth }) => el("tr", {}, el("th", { scope: "row" }, formatInteger(rank)), el("td", {}, name),
+      el("td", { class: "n" }, formatCell(column, 0)), truth && el("td", { class: "n" }, formatNumber(truth[0])))));
+  }
+
+  #setTitles(caption, names, first = ["Tick", "Ends (UTC)"]) {
     this.caption.textContent = caption;
     this.node.setAttribute("aria-label", caption);
-    this.head.replaceChildren(el("tr", {}, el("th", { scope: "col" }, "Tick"), el("th", { scope: "col" }, "Ends (UTC)"),
-      names.map((name) => el("th", { scope: "col", class: "n" }, name))));
+    this.head.replaceChildren(el("tr", {}, first.map((name) => el("th", { scope: "col" }, name)), names.map((name) => el("th", { scope: "col", class: "n" }, name))));
   }
 }
 

@@ -1,6 +1,6 @@
 // Labels for charts. Charts interpret some markup, so labels are escaped.
 
-const LETTER_PIXELS = 6.4; // approximate width of a letter
+export const LETTER_PIXELS = 6.4; // approximate width of a letter
 
 export const escapeMarkup = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
 

@@ -19,6 +19,7 @@ export function buildPlan({ release, refusals: reasons = [], remaining_budget: l
     ["Remaining budget after it", left && lossText(left)],
     ["Groups", String(release.groups)],
     ["Counts", release.contributions],
+    ["Ranking", release.ranking?.text.join("; ")],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
     ["Alerts", release.alerts.join("; ")],

@@ -1,18 +1,21 @@
 // One release: its chart, its newest values, and a table of the same numbers.
 
 import { formatCell } from "./cells.js";
-import { canDraw, draw, clearChart } from "./chart.js";
+import { canDraw, draw, drawBars, clearChart } from "./chart.js";
 import { DataTable } from "./data_table.js";
 import { el, show } from "./dom.js";
 import { FrameScheduler } from "./frame_scheduler.js";
 import { Groups } from "./groups.js";
-import { maxTicks, tickStep } from "./histories.js";
-import { formatCount, formatOrdinal } from "./numbers.js";
+import { isWide, maxTicks, tickStep } from "./histories.js";
+import { formatCount, formatInteger, formatOrdinal } from "./numbers.js";
+import { listNewest } from "./ranking.js";
 import { buildBadges, buildControls, isEnded, buildLinks } from "./release_head.js";
 import { sampleTicks } from "./tick_sampling.js";
-import { isFuture, formatMoment } from "./times.js";
+import { isFuture, formatMoment, formatTime } from "./times.js";
 
 const PANEL_PIXELS = 132;
+const BAR_PIXELS = 27;
+const MAX_BARS = 24;
 
 const countTicks = (tick) => (tick.length ? tick.at(-1) - tick[0] + 1 : 0);
 
@@ -20,7 +23,7 @@ export class ReleaseCard {
   /** options: {stream, range(), mayEnd, end, truth, loadGroup(key), loadNames()}; the last two if there are too many groups. */
   constructor(release, series, options) {
     Object.assign(this, { release, series, options, zoomed: 0, changed: true, panels: 1, width: 0 });
-    this.view = { measure: release.measures[0], layout: "together" };
+    this.view = { measure: release.ranking?.measure ?? release.measures[0], layout: release.ranking && !isWide(release) ? "bars" : "together" };
     this.scheduler = new FrameScheduler(() => this.#draw());
     this.node = this.#build();
     new ResizeObserver(() => this.update()).observe(this.plot);
@@ -64,7 +67,7 @@ export class ReleaseCard {
     this.endButton = el("button", { type: "button", class: "quiet danger", click: () => options.end(this.release, this.heading), hidden: !options.mayEnd(release) }, "End this release");
     this.heading = el("h3", { id: title, tabindex: "-1" }, release.title || release.name);
     return el("article", { class: "card", "aria-labelledby": title, "data-release": release.name },
-      el("header", {}, el("div", {}, this.heading, this.badges), buildControls(release, this.view, () => this.refit())),
+      el("header", {}, el("div", {}, this.heading, this.badges), buildControls(release, this.view, !isWide(release), () => this.refit())),
       release.description && el("p", { class: "hint" }, release.description),
       this.groups.node, this.empty, this.frame, this.samplingText,
       el("footer", {}, el("details", { class: "sql" }, el("summary", {}, "Query"), el("pre", {}, el("code", {}, release.sql))), this.table, buildLinks(release), this.endButton));
@@ -77,7 +80,11 @@ export class ReleaseCard {
   }
 
   #draw() {
-    const lines = this.groups.setGroups(this.series.groups()).map((group) => this.#line(group));
+    const { measure, layout } = this.view;
+    const groups = this.series.groups(measure);
+    show(this.groups.node, layout !== "bars");
+    if (layout === "bars") { this.#drawNewest(listNewest(groups)); return; }
+    const lines = this.groups.setGroups(groups).map((group) => this.#line(group));
     const shown = lines.filter((line) => this.groups.isVisible(line.key));
     const reason = this.#emptyText(lines, shown);
     this.groups.showNewest(lines);
@@ -87,6 +94,31 @@ export class ReleaseCard {
     this.#explainSampling(reason === "" ? shown[0].column.tick : []);
     if (this.table.open) this.numbers.update(`${this.release.name}: ${this.view.measure}, newest first`, shown);
     if (reason === "") this.#chart(shown);
+  }
+
+  /** Draw the largest groups of the newest tick. */
+  #drawNewest(listed) {
+    const { measure } = this.view;
+    const bars = listed.slice(0, MAX_BARS).map(({ key, name, rank }) => {
+      const column = this.series.column(measure, key, 1);
+      return { key, name, rank, column, truth: this.options.truth(this.release.name, measure, key, column.tick) };
+    });
+    const reason = this.#emptyText(bars, bars);
+    this.empty.textContent = reason;
+    show(this.empty, reason !== "");
+    show(this.frame, reason === "");
+    show(this.samplingText, reason === "");
+    if (reason !== "") return;
+    const { tick: [tick], time: [time] } = bars[0].column;
+    const more = listed.length > bars.length ? `; the ${formatCount(bars.length, "largest group")} of ${formatCount(listed.length, "group")}` : "";
+    this.samplingText.textContent = `At tick ${formatInteger(tick)}, which ended ${formatTime(time)} UTC${more}.${this.release.ranking ? " The error bars hold for all groups at once." : ""}`;
+    if (this.table.open) this.numbers.updateBars(`${this.release.name}: ${measure} at tick ${formatInteger(tick)}`, bars, measure);
+    this.#redraw((width) => {
+      this.plot.setAttribute("aria-label", `Bars of ${measure} at tick ${tick}, largest first. ${bars.slice(0, 6).map(({ name, column }) => `${name} ${formatCell(column, 0)}`).join("; ")}. The same numbers are in the table below.`);
+      if (this.panels !== 0) clearChart(this.plot);
+      this.panels = 0;
+      drawBars(this.plot, { bars, width, height: bars.length * BAR_PIXELS + 56 });
+    });
   }
 
   /** Return the text shown instead of a chart, or an empty text. */
@@ -99,7 +131,7 @@ export class ReleaseCard {
       return isFuture(options.stream.start) ? `Starts at ${formatMoment(options.stream.start)}.` : "Waiting for the first tick to close.";
     }
     if (lines.length && !shown.length) return "All groups are hidden. Press one above to show it.";
-    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed the threshold yet${release.threshold ? `: ${release.threshold.text}` : ""}.`;
+    if (release.discovered && !lines.length && (this.series.ready || this.series.last)) return `No group has passed the threshold yet${release.threshold ? `: at tick ${formatInteger(release.threshold.tick)}, ${release.threshold.text}` : ""}.`;
     return shown.length && shown[0].column.tick.length ? "" : "Loading the released values.";
   }
 
@@ -122,14 +154,22 @@ export class ReleaseCard {
     show(this.samplingText, this.samplingText.textContent !== "");
   }
 
-  /** Redraw, but not under the pointer unless the width or the view has changed. */
-  #chart(shown) {
+  /** Call draw(width), but not under the pointer unless the width or the view has changed. */
+  #redraw(drawPlot) {
     const width = this.plot.clientWidth;
     if (this.isHovered && !this.changed && width === this.width) {
       show(this.paused, true);
       return;
     }
     Object.assign(this, { changed: false, width });
+    drawPlot(width);
+  }
+
+  #chart(shown) {
+    this.#redraw((width) => this.#drawLines(shown, width));
+  }
+
+  #drawLines(shown, width) {
     const apart = this.view.layout === "apart" && shown.length > 1;
     const columns = width < 480 ? 1 : 2;
     const panels = apart ? shown.length : 1;

@@ -10,15 +10,17 @@ export function buildBadges(release) {
   return [
     badge(release.window), badge(release.loss_text ? replaceNames(release.loss_text) : lossText(release.loss)),
     release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("discovered groups"),
+    release.ranking && badge(`the ${formatInteger(release.ranking.places)} largest by ${release.ranking.measure.replaceAll("_", " ")}`),
     isEnded(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${formatInteger(release.end_tick)}`, "over"),
   ].filter(Boolean);
 }
 
 /** Return the controls of the view. They call onChange() after a choice. */
-export function buildControls(release, view, onChange) {
+export function buildControls(release, view, mayDrawBars, onChange) {
   const set = (part) => (value) => { view[part] = value; onChange(); };
   const measures = release.measures.length > 1 && choice("Measure", release.measures.map((name) => [name, name.replaceAll("_", " ")]), view.measure, set("measure"));
-  const layoutChoice = choice("Groups", [["together", "Together"], ["apart", "Separate"]], view.layout, set("layout"));
+  const layouts = [...(mayDrawBars ? [["bars", "Bars"]] : []), ["together", "Together"], ["apart", "Separate"]];
+  const layoutChoice = choice("Groups", layouts, view.layout, set("layout"));
   show(layoutChoice, (release.places ?? 1) > 1 || release.discovered);
   return el("div", { class: "controls" }, measures, layoutChoice);
 }

@@ -15,7 +15,7 @@ const PARTS = ["value", "stddev", "low", "high", "reliable"];
 export class Series {
   constructor(release) {
     this.release = release;
-    this.rows = new Map(); // tick -> {tick, start, end, cells: {measure: Map(key -> {value, ...})}}
+    this.rows = new Map(); // tick -> {tick, start, end, ranks: Map(key -> rank), cells: {measure: Map(key -> {value, ...})}}
     this.places = new Map(); // key -> place, in the order of arrival
     this.sorted = null;
     this.ready = false; // true after the history was read
@@ -38,26 +38,27 @@ export class Series {
   addColumns(columns) {
     this.addPlaces(columns.places);
     columns.tick.forEach((tick, i) => this.#add(
-      tick, columns.start[i], columns.end[i], columns.places, columns.measures, (part) => part[i]));
+      tick, columns.start[i], columns.end[i], columns.places, columns.measures, (part) => part[i], columns.ranks?.[i]));
   }
 
   /** Add a tick of the live stream. */
   addTick(event) {
     this.addPlaces(event.places);
-    this.#add(event.tick, event.start, event.end, event.places, event.measures, (part) => part);
+    this.#add(event.tick, event.start, event.end, event.places, event.measures, (part) => part, event.ranks);
   }
 
-  #add(tick, start, end, places, measures, pick) {
+  #add(tick, start, end, places, measures, pick, ranks = []) {
     if (!this.rows.has(tick)) {
-      this.rows.set(tick, { tick, start, end, cells: {} });
+      this.rows.set(tick, { tick, start, end, ranks: new Map(), cells: {} });
       this.sorted = null;
     }
-    const { cells } = this.rows.get(tick);
+    const { cells, ranks: known } = this.rows.get(tick);
     const keys = places.map(placeKey);
+    ranks.forEach((rank, i) => { if (rank !== null) known.set(keys[i], rank); });
     for (const [measure, parts] of Object.entries(measures)) {
       const picked = PARTS.filter((name) => parts[name]).map((name) => [name, pick(parts[name])]);
-      const known = (cells[measure] ??= new Map());
-      keys.forEach((key, i) => { if (!known.has(key)) known.set(key, Object.fromEntries(picked.map(([name, row]) => [name, row[i]]))); });
+      const column = (cells[measure] ??= new Map());
+      keys.forEach((key, i) => { if (!column.has(key)) column.set(key, Object.fromEntries(picked.map(([name, row]) => [name, row[i]]))); });
     }
   }
 
@@ -73,10 +74,15 @@ export class Series {
     return last && tick > last + 1 ? [last + 1, tick - 1] : null;
   }
 
-  /** Return {key, name} of all groups, totals first. */
-  groups() {
-    const totals = [...this.places].sort(([, one], [, other]) => Object.keys(one).length - Object.keys(other).length);
-    return totals.map(([key, place]) => ({ key, name: placeName(place, this.release.groups ?? Object.keys(place)) }));
+  /** Return {key, name, depth, rank, value, error} of all groups, totals first; the last three at the newest tick. */
+  groups(measure) {
+    const newest = this.ticks().at(-1);
+    const groups = [...this.places].map(([key, place]) => {
+      const { value, low, high } = newest?.cells[measure]?.get(key) ?? {};
+      const name = placeName(place, this.release.groups ?? Object.keys(place));
+      return { key, name, depth: Object.keys(place).length, rank: newest?.ranks.get(key), value, error: (high - low) / 2 };
+    });
+    return groups.sort((one, other) => one.depth - other.depth);
   }
 
   /** Return the rows of the newest `count` ticks. */

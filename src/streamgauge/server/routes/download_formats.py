@@ -16,7 +16,7 @@ from streamgauge.config.settings import Label
 from streamgauge.optional import MissingPackageError, require_package
 from streamgauge.releases import tables
 from streamgauge.releases.release import Releases, TickRelease
-from streamgauge.releases.schema import ReleaseSchema
+from streamgauge.releases.schema import RANK_COLUMN, ReleaseSchema
 from streamgauge.server.http.errors import HttpError
 from streamgauge.sinks import CsvLines, WideCsv
 
@@ -118,9 +118,10 @@ class ArrowFormat:
     def _build_schema(self) -> Any:
         pa, shape = self._arrow, self._shape
         moment = pa.timestamp("us", tz="UTC")
-        kinds = {"tick": pa.int64(), "start": moment, "end": moment, "level": pa.int64()}
+        kinds = {"tick": pa.int64(), "start": moment, "end": moment, "level": pa.int64(), RANK_COLUMN: pa.int64()}
         for name in shape.columns:
-            kinds[name] = pa.string() if shape.discovered_column else pa.array(shape.labels(name)).type
+            known = tables.find_arrow_type(shape.find_label_type(name))
+            kinds[name] = pa.array(shape.labels(name)).type if known is None else known
         reliable = {f"{measure}_reliable" for measure in shape.measures}
         return pa.schema(
             [(name, kinds.get(name, pa.bool_() if name in reliable else pa.float64())) for name in shape.wide_columns]

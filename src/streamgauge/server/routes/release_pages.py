@@ -6,6 +6,7 @@ narrow query of a wide release is answered in pieces.
     rows         the JSON lines of sinks, without their stamps
     columns      {"tick": [7, 8], ..., "places": [{"region": "north"}, ...],
                   "measures": {"count": {"value": [[ticks x groups]], "stddev", "low", "high", "reliable"}}}
+                 and "ranks": [[ticks x groups]] if groups are ranked; null for those that a tick does not list
     one tick     the same with one number instead of each list of ticks
 
 Unknown and infinite values are null. CSV and Arrow have no pages: see `downloads`.
@@ -37,11 +38,12 @@ def tick_as_json(released: TickRelease) -> dict[str, Any]:
         measure: {name: to_plain(getattr(released, name)[row]) for name in VALUE_FIELDS}
         for row, measure in enumerate(released.shape.measures)
     }
-    return {"release": released.release, **times, **groups_as_json(released.shape), "measures": measures}
+    ranks = {"ranks": list(released.shape.ranks)} if released.shape.is_ranked else {}
+    return {"release": released.release, **times, **groups_as_json(released.shape), **ranks, "measures": measures}
 
 
 def ticks_as_json(releases: Releases) -> dict[str, Any]:
-    """Return many ticks in the columns form. Groups discovered later are null in earlier ticks."""
+    """Return many ticks in the columns form. Groups that a tick does not have are null there."""
     times = {
         "tick": [item.tick for item in releases],
         "start": [format_utc_time(item.start) for item in releases],
@@ -52,7 +54,8 @@ def ticks_as_json(releases: Releases) -> dict[str, Any]:
         measure: {name: to_plain(part(measure)) for name, part in zip(VALUE_FIELDS, parts, strict=True)}
         for measure in releases.shape.measures
     }
-    return {**times, **groups_as_json(releases.shape), "measures": measures}
+    ranks = {"ranks": to_plain(releases.ranks())} if releases.shape.is_ranked else {}
+    return {**times, **groups_as_json(releases.shape), **ranks, "measures": measures}
 
 
 def groups_as_json(shape: ReleaseSchema) -> dict[str, Any]:
@@ -99,7 +102,7 @@ class ReleaseSelection:
         rows = [i for i, name in enumerate(shape.measures) if not self.measures or name in self.measures]
         places = [i for i, place in enumerate(shape.groups) if self._matches(place)]
         names = tuple(shape.measures[i] for i in rows)
-        return replace(shape, measures=names, groups=tuple(shape.groups[i] for i in places)), rows, places
+        return replace(shape.select_places(places), measures=names), rows, places
 
     def _matches(self, place: Group) -> bool:
         texts = {column: label if isinstance(label, str) else to_json(label) for column, label in place.labels}
@@ -112,7 +115,7 @@ def slice_groups(released: TickRelease, first: int, count: int) -> TickRelease:
     if first == 0 and count >= size:
         return released
     some = slice(first, first + count)
-    shape = replace(released.shape, groups=released.shape.groups[some])
+    shape = released.shape.select_places(range(size)[some])
     return slice_release(released, shape, (slice(None), some))
 
 
@@ -169,7 +172,7 @@ class PageBuilder:
         """Return the page. Groups of some ticks are null in the others."""
         own = self.items[0].shape
         if any(item.shape is not own for item in self.items):
-            own = replace(own, groups=tuple(self._groups))
+            own = own.unite_places(self._groups)
         return ReleasePage(Releases(own, self.items), following)
 
 
@@ -178,11 +181,11 @@ def count_rows(
 ) -> RangeTotals:
     """Return the size of a range.
 
-    Rows are None if the request selects among groups that are discovered, since each tick has its own.
+    Rows are None if the request selects among groups that are discovered or ranked, since each tick has its own.
     """
     span = (shape.release, first, last, requested.step)
     ticks = reader.count_ticks(*span)
-    if shape.discovered_column is None:
+    if not shape.has_tick_groups:
         selected = ReleaseSelection(requested.groups, ()).select_schema(shape) if requested.groups else shape
         rows: int | None = ticks * len(selected.groups)
     else:

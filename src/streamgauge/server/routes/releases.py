@@ -166,11 +166,12 @@ def _charge_as_json(entry: ChargedRelease) -> dict[str, Any]:
 
 def _layout_as_json(layout: Mapping[str, Any]) -> dict[str, Any]:
     """Return the layout of a release, without building its groups."""
-    found, levels = layout.get("discovered"), layout["levels"]
+    found, ranked, levels = layout.get("discovered"), layout.get("ranked"), layout["levels"]
     columns, sizes = [name for name, _ in layout["groups"]], [len(labels) for _, labels in layout["groups"]]
     return {
         "groups": columns[: max(levels)] if found is None else [found],
-        "places": sum(prod(sizes[:level]) for level in levels) if found is None else None,
+        "places": None if found else ranked["places"] if ranked else sum(prod(sizes[:level]) for level in levels),
+        "ranking": ranked,
         "measures": list(layout["measures"]),
         "discovered": found is not None,
     }
