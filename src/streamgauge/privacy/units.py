@@ -142,8 +142,9 @@ class Event:
 class Tick:
     """All events of one tick, at most `max_events`: an N-bounded stream.
 
-    Neighbouring streams differ in the presence of that tick's events, of all people. It hides any one
-    event, and any set of events in one tick.
+    Neighbouring streams differ in the presence of all of that tick's events, of all people: one has none of them. In
+    a tick of more than `max_events`, a few that are absent let as many others count. So one event is hidden at the same
+    loss if `max_events` is 2 or more, and any set of events in one tick at twice the epsilon: remove all, add the rest.
 
     >>> Tick(max_events=100).sensitivity(0, 5, groups=3)
     Sensitivity(l1=500, l2_squared=250000, coordinates=100)
