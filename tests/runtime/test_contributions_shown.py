@@ -25,6 +25,7 @@ def test_plan_states_bounds_of_counted_user_events(tmp_path: Path) -> None:
     assert texts["unit"] == {
         "protects": "one user: at most 1 event a tick, in at most 3 ticks",
         "contributions": SAID,
+        "renewal": None,
         "assumption": None,
     }
     assert [release["contributions"] for release in texts["releases"]] == [SAID]
@@ -58,4 +59,5 @@ def test_w_event_plan_states_assumption_with_budget(tmp_path: Path) -> None:
     assert plan.to_json()["unit"]["assumption"] == BELIEVED
     events = pipeline(tmp_path, tables()).plan()
     assert "\n  budget    epsilon 1\n" in str(events)
-    assert events.to_json()["unit"] == {"protects": "one event", "contributions": None, "assumption": None}
+    unit = {"protects": "one event", "contributions": None, "renewal": None, "assumption": None}
+    assert events.to_json()["unit"] == unit

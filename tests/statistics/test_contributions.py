@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import streamgauge as sg
-from streamgauge.statistics import Count
+from streamgauge.statistics import Count, Distinct, TopK
 from streamgauge.statistics.events import to_column
 from streamgauge.statistics.user_bounds import UserContributions, rank_by_code
 from streamgauge.testing.noise import SilentNoise
@@ -20,7 +20,7 @@ USERS = st.lists(st.lists(st.integers(0, 3), max_size=6), min_size=1, max_size=5
 
 def survivors(unit: sg.User, ticks: list[list[Any]]) -> list[list[int]]:
     bounded = UserContributions(unit)
-    return [bounded.admit_events(to_column("users", users)).tolist() for users in ticks]
+    return [bounded.admit_events(to_column("users", users), tick).tolist() for tick, users in enumerate(ticks, 1)]
 
 
 @given(USERS, st.integers(1, 3), st.integers(1, 3))
@@ -32,6 +32,34 @@ def test_the_first_events_of_a_users_first_ticks_survive(ticks: list[list[int]],
             places = [i for i, other in enumerate(users) if other == user]
             expected = places[:most] if tick in days_seen else []
             assert [i for i in rest[tick] if users[i] == user] == expected
+
+
+@given(USERS, st.integers(1, 2), st.integers(1, 3))
+def test_each_block_of_renewing_users_is_bounded_alone(ticks: list[list[int]], days: int, block: int) -> None:
+    unit = sg.User(1, min(days, block), per=block)
+    blocks = [ticks[first : first + block] for first in range(0, len(ticks), block)]
+    alone = [each for part in blocks for each in survivors(sg.User(1, min(days, block)), part)]
+    assert survivors(unit, ticks) == alone
+
+
+def test_resumed_run_knows_the_ticks_of_its_block() -> None:
+    claim = Count(sg.Pure(1), window="each", horizon=9, unit=sg.User(1, 1, per=3))
+    run, counts = claim.start(noise=SilentNoise()), []
+    for _ in range(9):
+        counts.append(int(run.step(groups=[0], users=["ann"]).value[0]))
+        run = claim.load(run.save(), SilentNoise())
+    assert counts == [1, 0, 0] * 3
+    fed = claim.start(noise=SilentNoise()).feed(groups=[0] * 9, users=["ann"] * 9, ticks=range(1, 10), until=9)
+    assert fed.value[:, 0].tolist() == counts
+
+
+def test_running_distinct_refuses_users_who_renew() -> None:
+    unit = sg.User(1, 1, per=3)
+    with pytest.raises(ValueError, match=r"^unit must not renew for running Distinct"):
+        Distinct(sg.Pure(1), universe=9, unit=unit)
+    assert Distinct(sg.Pure(1), universe=9, window="each", unit=unit).counter_unit == unit
+    with pytest.raises(ValueError, match=r"^max_keys must be None where users renew, got 3$"):
+        TopK(sg.Approx(1, 1e-6), k=3, unit=unit, max_keys=3, horizon=9)
 
 
 @given(USERS, st.integers(0, 3))

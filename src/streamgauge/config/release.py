@@ -48,7 +48,7 @@ from streamgauge.config.settings import Release, Stream
 from streamgauge.config.toml_table import Rule, TomlTable
 from streamgauge.config.windows import build_ticks_rule, build_window_list_rule, build_window_rule, split_windows
 from streamgauge.postprocess import EventMonitor
-from streamgauge.privacy import Approx, BudgetExceededError, Event, Ledger, Loss, Pure, Tick, Zcdp
+from streamgauge.privacy import Approx, BudgetExceededError, Ledger, Loss, Pure, Tick, Zcdp, is_charged_whole
 
 ALERT_KEYS = ("kind", "size", "window", "measure", "name")
 MIN_WINDOW_TICKS = {"jump": 2, "drop": 2, "low": 1, "threshold": 1}  # ticks, if no window is given
@@ -178,7 +178,7 @@ def _compute_shared_loss(stream: Stream, spent_delta: Fraction, pure: Sequence[P
     budget, unit = stream.budget, stream.unit
     if not isinstance(budget, Approx):
         return budget.additive_loss_after_delta(spent_delta)
-    ledger, native = Ledger(budget, unit), not isinstance(unit, Event | Tick)
+    ledger, native = Ledger(budget, unit), is_charged_whole(unit)
     try:
         for report in stream.reports.values():
             ledger.charge("column", report.loss)

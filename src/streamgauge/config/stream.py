@@ -9,6 +9,7 @@
     allowed_earliness  one tick: clocks that run ahead by less lose nothing; nothing with pan_private = true
     late               "drop"
     end                the stream continues; a batch must say
+    adjacency          "add_remove"; "replace" (an event is replaced by another, at any time)
     time               required, unless records are reports of devices (see below)
     pan_private        false: memory is exact, and encrypted on disk (for true see below)
     weight             every event counts once; else the column that is +1 or -1 (see below)
@@ -54,6 +55,7 @@ Privacy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import gcd
 from typing import Any, Literal
 from zoneinfo import available_timezones
 
@@ -97,7 +99,7 @@ from streamgauge.config.rules import (
 )
 from streamgauge.config.settings import Column, Release, Stream
 from streamgauge.config.toml_table import Rule, TomlTable, join_key
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
+from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEvent, XAdjacent, Zcdp
 
 PAN_PRIVATE_CLAUSE = "with pan_private = true"
 OPEN_COUNTERS = ("Kary", "SimpleII", "WindowSum")
@@ -192,11 +194,12 @@ def check_no_reports(stream: TomlTable, facts: SourceFacts) -> None:
         raise stream.build_error("allow_reports_from", f'left out unless source = "{REPORTS}"', got="some")
 
 
-USER_KEYS = ("user", "max_events_per_tick", "max_ticks", "max_users")
-UNIT_KEYS = (*USER_KEYS, "w_event")
+USER_KEYS = ("user", "max_events_per_tick", "max_ticks", "per", "renewal", "max_users")
+UNIT_KEYS = (*USER_KEYS, "w_event", "tick")
+ADJACENCY_RULE: Rule[Literal["add_remove", "replace"]] = build_choice_rule("add_remove", "replace")
 BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT_UNIT = "report"
-UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... } or { w_event = ... }'
+UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... }, { w_event = ... } or { tick = ... }'
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
 TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
 NOT_COUNTED_NOTE = "events beyond that are not counted, and the band does not include that"
@@ -221,11 +224,24 @@ def parse_unit(stream: TomlTable, tick: int, facts: SourceFacts) -> ProtectedUni
     if not isinstance(value, Mapping):
         raise stream.build_error("unit", UNIT_FORMS, ("event",))
     unit = stream.get_table("unit", UNIT_KEYS)
-    if ("w_event" in unit) == ("user" in unit) or ("w_event" in unit and len(unit.entries) > 1):
+    kinds = [key for key in ("user", "w_event", "tick") if key in unit]
+    if len(kinds) != 1 or (kinds != ["user"] and len(unit.entries) > 1):
         raise PipelineFileError(f"{unit.path} must be {UNIT_FORMS}, got {_format_keys(unit)}")
     if "w_event" in unit:
         return _parse_w_event(unit, tick)
-    return _parse_unbounded_user(unit) if is_pan_private(stream) else _parse_user(unit)
+    if "tick" in unit:
+        return _parse_tick(stream, unit)
+    return _parse_unbounded_user(unit) if is_pan_private(stream) else _parse_user(unit, tick)
+
+
+def _parse_adjacency(stream: TomlTable, who: ProtectedUnit) -> ProtectedUnit:
+    """Return the unit, of which one is replaced by another if the file says so."""
+    if stream.get_optional("adjacency", ADJACENCY_RULE, "add_remove") == "add_remove":
+        return who
+    if who.unit != Event():
+        rule = 'left out unless unit = "event" (its presence is what a unit of several events hides)'
+        raise stream.build_error("adjacency", rule, got='"replace"')
+    return ProtectedUnit(Event(replace=True, moves=True))
 
 
 def _parse_report_unit(stream: TomlTable, value: Any, facts: SourceFacts) -> ProtectedUnit:
@@ -237,21 +253,47 @@ def _parse_report_unit(stream: TomlTable, value: Any, facts: SourceFacts) -> Pro
     return ProtectedUnit(Event(replace=True))
 
 
-def _parse_w_event(unit: TomlTable, tick: int) -> ProtectedUnit:
+def _build_tick_count_rule(tick: int) -> Rule[int]:
     def parse(value: Any) -> int | None:
         length = parse_duration(value)
-        return build_int_rule().parse(value) if length is None else count_ticks(length, tick)
+        return build_int_rule().parse(value) if length is None else count_ticks(length, tick) or None
 
-    rule = Rule("a number of ticks, or a duration that is a whole number of them", parse)
-    return ProtectedUnit(WEvent(unit.get_required("w_event", rule)))
+    return Rule("a number of ticks, or a duration that is a whole number of them", parse)
 
 
-def _parse_user(unit: TomlTable) -> ProtectedUnit:
-    bounds = User(
-        unit.get_required("max_events_per_tick", build_int_rule()), unit.get_required("max_ticks", build_int_rule())
-    )
+def _parse_w_event(unit: TomlTable, tick: int) -> ProtectedUnit:
+    return ProtectedUnit(WEvent(unit.get_required("w_event", _build_tick_count_rule(tick))))
+
+
+def _parse_tick(stream: TomlTable, unit: TomlTable) -> ProtectedUnit:
+    """Return the unit of all events of a tick, whose number must be known while it is open."""
+    if is_pan_private(stream):
+        rule = f'"event" or {{ w_event = ... }} {PAN_PRIVATE_CLAUSE} (events of an open tick would be counted exactly)'
+        raise stream.build_error("unit", rule, got="{ tick }")
+    return ProtectedUnit(Tick(unit.get_required("tick", build_int_rule())))
+
+
+def _parse_user(unit: TomlTable, tick: int) -> ProtectedUnit:
     max_users = unit.get_optional("max_users", build_int_rule(maximum=MAX_COUNT))
-    return ProtectedUnit(bounds, unit.get_required("user", COLUMN), max_users)
+    events = unit.get_required("max_events_per_tick", build_int_rule())
+    if "per" not in unit:
+        if "renewal" in unit:
+            raise unit.build_error("renewal", "left out without per (contributions that do not renew)", got="one")
+        return ProtectedUnit(
+            User(events, unit.get_required("max_ticks", build_int_rule())), unit.get_required("user", COLUMN), max_users
+        )
+    rule = _build_tick_count_rule(tick)
+    per = unit.get_required("per", rule)
+    renewal = unit.get_optional("renewal", rule, per)
+    most = unit.get_optional("max_ticks", build_int_rule(), per)
+    if per % renewal:
+        raise unit.build_error("renewal", "a duration that divides per", got=f"{renewal:,} of {per:,} ticks")
+    if most > per:
+        raise unit.build_error("max_ticks", f"at most the {per:,} ticks of per", got=f"{most:,}")
+    if most % (per // renewal):
+        each = f"a multiple of {per // renewal:,}, so that each renewal has as many ticks"
+        raise unit.build_error("max_ticks", each, got=f"{most:,}")
+    return ProtectedUnit(User(events, most, per=per, renewal=renewal), unit.get_required("user", COLUMN), max_users)
 
 
 def _parse_unbounded_user(unit: TomlTable) -> ProtectedUnit:
@@ -275,13 +317,37 @@ def parse_budget(stream: TomlTable) -> Loss:
 
 
 def describe_contributions(stream: Stream) -> str:
-    """Return which events of a user count, or an empty text for other units."""
+    """Return which events of a user or a tick count, or an empty text for other units."""
     unit = stream.unit
-    if not isinstance(unit, User):
+    if not isinstance(unit, User | Tick):
         return ""
-    each, several = _describe_ticks(stream.tick, unit.max_ticks)
-    events = f"{unit.max_events_per_tick:,} event" + ("s" if unit.max_events_per_tick > 1 else "")
-    return f"at most {events} {each} and {several} for each {stream.user}; {NOT_COUNTED_NOTE}"
+    each, several = _describe_ticks(stream.tick, unit.ticks_per_block)
+    events = f"{unit.events:,} event" + ("s" if unit.events > 1 else "")
+    if isinstance(unit, Tick):
+        return f"at most {events} {each}, of all people together; {NOT_COUNTED_NOTE}"
+    if unit.consecutive:
+        return f"at most {events} {each} for each {stream.user}; {NOT_COUNTED_NOTE}"
+    block = "" if unit.block_ticks is None else f" of every {_format_span(unit.block_ticks * stream.tick)}"
+    return f"at most {events} {each} and {several}{block} for each {stream.user}; {NOT_COUNTED_NOTE}"
+
+
+def describe_renewal(stream: Stream) -> str:
+    """Return which promise renews, and which ticks it is charged for; an empty text for other units."""
+    unit = stream.unit
+    if not isinstance(unit, User) or unit.per is None or unit.renewal is None:
+        return ""
+    window = _format_span(unit.per * stream.tick)
+    text = f"a {stream.user} over any {window}, charged as {unit.ticks:,} ticks"
+    finest = unit.per // gcd(unit.ticks_per_block * (unit.per // unit.renewal), unit.per)
+    if not unit.consecutive and finest < unit.renewal:
+        finer = User(unit.events, unit.max_ticks, per=unit.per, renewal=finest)
+        text += f' (renewal = "{_format_span(finest * stream.tick)}" would be charged as {finer.ticks:,})'
+    return f"{text}; n times {window} lose n times the epsilon, or n^2 times the rho"
+
+
+def _format_span(length: int) -> str:
+    """Return a duration in days where it is a whole number of them."""
+    return f"{length // DAY}d" if length % DAY == 0 else format_duration(length)
 
 
 def _describe_ticks(tick: int, count: int) -> tuple[str, str]:
@@ -308,7 +374,7 @@ def _format_keys(table: TomlTable) -> str:
 
 STREAM_KEYS = (
     *("name", "source", "mode", "format", "time", "time_format", "timezone", "tick", "start", "end"),
-    *("allowed_lateness", "allowed_earliness", "late", "unit", "budget", "key", "store", "columns"),
+    *("allowed_lateness", "allowed_earliness", "late", "unit", "adjacency", "budget", "key", "store", "columns"),
     *("pan_private", "reserved_intrusions", "allow_reports_from", "options", "weight"),
 )
 STORE_URL = re.compile(r"[a-z][a-z0-9+.-]*://(?:[^/?#@:]*@)?[^@]*")
@@ -347,7 +413,7 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
     name = table.get_required("name", IDENTIFIER)
     tick = table.get_required("tick", LENGTH)
     facts = load_source_facts(table, plugins)
-    who = parse_unit(table, tick, facts)
+    who = _parse_adjacency(table, parse_unit(table, tick, facts))
     check_no_reports(table, facts)
     time = ARRIVAL_COLUMN if facts.has_reports else table.get_required("time", COLUMN)
     if who.user == time:

@@ -34,7 +34,7 @@ from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
 from streamgauge.plan.windows import check_windows, split_aggregates
 from streamgauge.postprocess import Hierarchy
-from streamgauge.privacy import Loss, XAdjacent
+from streamgauge.privacy import Event, Loss, XAdjacent
 from streamgauge.releases.release import Group, ReleaseSchema
 from streamgauge.releases.schema import RENAME_HINT
 from streamgauge.sql.query import Query
@@ -283,9 +283,24 @@ def _build_plain_parts(release: Release, query: Query, stream: Stream) -> tuple[
         return build_report_parts(release, query, stream)
     if isinstance(stream.unit, XAdjacent):
         return build_user_parts(release, query, stream)
+    if getattr(stream.unit, "moves", False):
+        release, stream = halve_replacement(release, stream)
     if query.key is not None:
         return build_discovered_parts(release, query, query.key, stream)
     return build_parts(release, query, stream)
+
+
+def halve_replacement(release: Release, stream: Stream) -> tuple[Release, Stream]:
+    """Return a release and its stream as they are to each of two events, one removed and one added.
+
+    A replacement is both, at any two ticks, by group privacy of two: a loss of epsilon/2 each makes epsilon, of rho/4
+    rho. Adaptive mechanisms have it too. It is no more than the loss of two ticks of their own, at twice the bound.
+    """
+    if release.delta is not None:
+        rule = 'delta must be left out where adjacency = "replace" (a delta has no such group privacy)'
+        raise InvalidReleaseError(f"{rule}, got {float(release.delta):g}: declare values")
+    loss = release.loss.part(Fraction(1, 2**release.loss.additive_loss.power))
+    return replace(release, loss=loss), replace(stream, unit=Event())
 
 
 def _check_names(file: PipelineFile, plan: ReleasePlan) -> None:

@@ -23,7 +23,7 @@ from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import Number, parse_rational
 from streamgauge.privacy.sensitivity import Sensitivity
 from streamgauge.privacy.timeline import Step, Timeline
-from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent, XAdjacent
+from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent, XAdjacent, is_charged_whole
 
 __all__ = [
     "Approx",
@@ -47,6 +47,7 @@ __all__ = [
     "Zcdp",
     "analytic_gaussian_sigma",
     "compose_groups",
+    "is_charged_whole",
     "parse_rational",
     "worst_case_participation",
 ]

@@ -106,8 +106,9 @@ from streamgauge.privacy.conversions import (
 from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms, LossProfile, find_profiles
 from streamgauge.privacy.rationals import format_rational
-from streamgauge.privacy.timeline import LossTerm, Span
+from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span
 from streamgauge.privacy.units import Unit
+from streamgauge.privacy.worst_case import cut_terms
 
 
 def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: bool, integer_orders: bool) -> None:
@@ -171,6 +172,15 @@ class LossBound:
 
 def build_loss_bounds(terms: ChargeTerms, unit: Unit, touching: Span) -> list[LossBound]:
     """Return loads of which every unit that touches the interval has at most one."""
+    span = getattr(unit, "span", None)
+    if unit.consecutive or span is None:
+        return _build_loss_bounds(terms, unit, touching)
+    parts = cut_terms((terms.pure, terms.zcdp, terms.delta_terms), span, touching)
+    cut = (ChargeTerms(*map(tuple, part)) for part in parts)
+    return [bound for part in cut for bound in _build_loss_bounds(part, unit, ALL_TICKS)]
+
+
+def _build_loss_bounds(terms: ChargeTerms, unit: Unit, touching: Span) -> list[LossBound]:
     profiles = None
     if terms.pure or not unit.consecutive:  # without pure charges a sweep over windows is exact
         profiles = find_profiles(terms, unit, touching)

@@ -7,6 +7,7 @@
     Tick(max_events)                     all that happened in a tick          1
     WEvent(w)                            one event a tick, in a window        w consecutive
     User(max_events_per_tick, max_ticks) all that one person did              any max_ticks
+    User(..., per=P, renewal=L)          ... in any P consecutive ticks       see `count_changed_ticks`
     XAdjacent()                          all that one person did, unbounded   any
 
 `sensitivity(lower, upper)` is how far a unit moves one tick's vector, if each event adds a value clipped to
@@ -14,6 +15,33 @@
 charges. The arithmetic is in sensitivity.py, timeline.py and worst_case.py.
 
 The bounds of `Tick` and `User` and the window of `WEvent` must be enforced across groups and before filters.
+
+Users whose contributions renew
+    Ticks are cut into blocks of L: 1 to L, L + 1 to 2L, and so on, whoever the user is. In each block the events of a
+    user count in at most q ticks: those of its first q different ticks, in the order in which events are counted.
+    P = kL, and `max_ticks` = kq is the allowance of k whole blocks.
+
+    Neighbours: streams x, x' such that x' lacks all events that one user has in some window of at most P consecutive
+    ticks, and else is equal. After the bounds they differ in whole ticks of that user.
+
+    Why blocks, and not "fewer than `max_ticks` of the last P ticks". There an event decides which of the user's later
+    events count, and these decide again: with max_ticks = 1, P = 3 and an event in each tick, ticks 1, 4, 7, ... count;
+    without the event of tick 1 it is ticks 2, 5, 8, ... A window changes ticks without end, and no loss covers it.
+
+    Proof of `count_changed_ticks`. Blocks do not know of each other, so only those change that the window touches: at
+    most k + 1. All but the first and last of them lie in it: there x' has nothing, and at most q ticks of x change.
+    Of the first and last it has u and v ticks, with u + v <= L if there are k + 1. A block of which it has y ticks
+    loses r <= min(q, y) of those that counted. Of z <= L - y other ticks with events, the first min(z, q - r) counted
+    in x, and the first min(z, q) count in x'. So r + min(z, q) - min(z, q - r) ticks change. This rises in r and z, to
+
+        h(y)  =  min(q, y) + min(q, L - y) - min(L - y, q - min(q, y)).
+
+    If q <= L/2, no h is above 2q. Else h rises by 2 a tick up to y = L - q, by 1 up to y = q with h(q) = L, and falls.
+    So h(u) + h(v) is at most min(4q, 3L - 2q), also in fewer blocks. (A bound of all ticks, q = L, costs the P ticks of
+    the window.) The changed ticks lie in the k + 1 blocks: in P + L consecutive ticks.
+
+    Longer times: two streams that differ in all that a user did in n windows have a chain of n neighbours between them.
+    So a user loses at most n times the epsilon, or n^2 times the rho, of one window.
 """
 
 from collections.abc import Sequence
@@ -24,7 +52,7 @@ from typing import ClassVar, Protocol
 from streamgauge.privacy.rationals import Number, parse_whole
 from streamgauge.privacy.sensitivity import Sensitivity, event_sensitivity
 from streamgauge.privacy.timeline import LossTerm, Span
-from streamgauge.privacy.worst_case import worst_case_set, worst_case_window
+from streamgauge.privacy.worst_case import cut_terms, worst_case_set, worst_case_window
 
 UNLIMITED_TICKS = 2**62  # ticks: more than any stream has
 
@@ -114,8 +142,9 @@ class Event:
 class Tick:
     """All events of one tick, at most `max_events`: an N-bounded stream.
 
-    Neighbouring streams differ in the presence of that tick's events, of all people. It hides any one
-    event, and any set of events in one tick.
+    Neighbouring streams differ in the presence of all of that tick's events, of all people: one has none of them. In
+    a tick of more than `max_events`, a few that are absent let as many others count. So one event is hidden at the same
+    loss if `max_events` is 2 or more, and any set of events in one tick at twice the epsilon: remove all, add the rest.
 
     >>> Tick(max_events=100).sensitivity(0, 5, groups=3)
     Sensitivity(l1=500, l2_squared=250000, coordinates=100)
@@ -126,6 +155,8 @@ class Tick:
     frees_unused_ticks: ClassVar[bool] = True
     spans_groups: ClassVar[bool] = True
     replace: ClassVar[bool] = False
+    block_ticks: ClassVar[int] = 1  # bounded like a user who is everybody, and whose contributions renew at each tick
+    ticks_per_block: ClassVar[int] = 1
     max_events: int
 
     def __post_init__(self) -> None:
@@ -168,46 +199,121 @@ class WEvent:
         return worst_case_window(terms, power, self.w, touching)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class User:
     """All events of one person, bounded per tick and in number of ticks.
 
     Neighbouring streams differ in that person's presence. An ended charge frees nothing. A person's loss stays, and
     the bounds of a later release may count that person's ticks from zero.
 
+    With `per`, contributions renew, and streams differ in that person's presence in one window of so many ticks. There
+    are at most `max_ticks` of `per` ticks (all by default), in even parts in each block of `renewal` ticks (one block
+    by default). An ended charge frees the ticks that were never ingested.
+
     >>> User(max_events_per_tick=2, max_ticks=30).sensitivity(0, 5)
     Sensitivity(l1=10, l2_squared=100, coordinates=2)
+    >>> [User(2, 60, per=720, renewal=days * 24).ticks for days in (30, 5, 1)], User(2, per=30).ticks
+    ([240, 90, 66], 30)
     """
 
-    consecutive: ClassVar[bool] = False
-    frees_unused_ticks: ClassVar[bool] = False
     spans_groups: ClassVar[bool] = True
     replace: ClassVar[bool] = False
     max_events_per_tick: int
-    max_ticks: int
+    max_ticks: int | None = None  # of `per`; None: all of them
+    _: KW_ONLY
+    per: int | None = None  # ticks
+    renewal: int | None = None  # ticks; None: `per`
 
     def __post_init__(self) -> None:
-        for name in ("max_events_per_tick", "max_ticks"):
-            object.__setattr__(self, name, parse_whole(getattr(self, name), name))
+        if self.max_ticks is None and self.per is None:
+            raise ValueError("max_ticks must be given unless contributions renew (per), got None")
+        if self.renewal is not None and self.per is None:
+            raise ValueError(f"renewal must be None without per, got {self.renewal}")
+        for name in ("max_events_per_tick", "max_ticks", "per", "renewal"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, parse_whole(getattr(self, name), name))
+        if self.per is not None:
+            self._set_renewal(self.per)
+
+    def _set_renewal(self, per: int) -> None:
+        """Set the defaults; reject parts that are not even."""
+        block = per if self.renewal is None else self.renewal
+        most = per if self.max_ticks is None else self.max_ticks
+        if per % block:
+            raise ValueError(f"renewal must divide per = {per}, got {block}")
+        if most > per:
+            raise ValueError(f"max_ticks must be at most per = {per}, got {most}")
+        if most % (per // block):
+            rule = f"max_ticks must be a multiple of per / renewal = {per // block}"
+            raise ValueError(f"{rule}, so that each block has as many, got {most}")
+        object.__setattr__(self, "renewal", block)
+        object.__setattr__(self, "max_ticks", most)
+
+    @property
+    def block_ticks(self) -> int | None:
+        """Ticks of a block, after which contributions renew; None if they never do."""
+        return self.renewal
+
+    @property
+    def ticks_per_block(self) -> int:
+        """Ticks of a block, or of all time, in which one user contributes."""
+        most = self.max_ticks or 0
+        return most if self.per is None or self.renewal is None else most * self.renewal // self.per
 
     @property
     def ticks(self) -> int:
-        return self.max_ticks
+        if self.per is None or self.renewal is None:
+            return self.max_ticks or 0
+        return count_changed_ticks(self.ticks_per_block, self.renewal, self.per // self.renewal)
+
+    @property
+    def span(self) -> int | None:
+        """Consecutive ticks among which one unit's are; None: they may be anywhere."""
+        if self.per is None or self.renewal is None:
+            return None
+        return self.per if self.consecutive else self.per + self.renewal
 
     @property
     def events(self) -> int:
         return self.max_events_per_tick
+
+    @property
+    def consecutive(self) -> bool:
+        return self.per is not None and self.max_ticks == self.per
+
+    @property
+    def frees_unused_ticks(self) -> bool:
+        return self.per is not None
 
     def sensitivity(self, lower: Number, upper: Number, *, groups: int = 1, value_decides: bool = True) -> Sensitivity:
         """Return the sensitivity to all events of the tick in one group."""
         return event_sensitivity(lower, upper, replace=False, groups=groups).scale(self.max_events_per_tick)
 
     def worst_case_loss(self, terms: Sequence[LossTerm], power: int, touching: Span) -> Fraction:
-        """Return the worst-case loss over all ticks.
+        """Return the worst-case loss over all ticks, or over a window and the block that it reaches into.
 
-        A person who touches the interval may have spent the other ticks anywhere.
+        A person whose contributions never renew and who touches the interval may have spent the other ticks anywhere.
         """
-        return worst_case_set(terms, power, self.max_ticks)
+        if self.span is None:
+            return worst_case_set(terms, power, self.ticks)
+        window = worst_case_window(terms, power, self.span, touching)
+        if self.consecutive:
+            return window
+        parts = cut_terms([terms], self.span, touching)
+        return min(window, max((worst_case_set(part, power, self.ticks) for (part,) in parts), default=Fraction(0)))
+
+    def __repr__(self) -> str:
+        renewed = "" if self.per is None else f", per={self.per}, renewal={self.renewal}"
+        return f"User(max_events_per_tick={self.max_events_per_tick}, max_ticks={self.max_ticks}{renewed})"
+
+
+def count_changed_ticks(per_block: int, block: int, blocks: int) -> int:
+    """Return the most ticks in which a user who is absent from a window of so many blocks differs.
+
+    >>> [count_changed_ticks(q, 24, 30) for q in (1, 2, 12, 23, 24)]
+    [33, 66, 396, 693, 720]
+    """
+    return (blocks - 1) * per_block + min(4 * per_block, 3 * block - 2 * per_block)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,3 +337,8 @@ class XAdjacent:
 
     def worst_case_loss(self, terms: Sequence[LossTerm], power: int, touching: Span) -> Fraction:
         return worst_case_set(terms, power, UNLIMITED_TICKS)
+
+
+def is_charged_whole(unit: Unit) -> bool:
+    """Return whether a release's loss covers all that one unit does, not one event or one tick of it."""
+    return unit.ticks > 1 or not isinstance(unit, Event | Tick)

@@ -26,6 +26,11 @@ Windows, exactly: the loss of event and w-event units
     at f - w + 1, down at l + 1. A convex piece that ends before a jump is evaluated at its last place too.
     One sweep over the sorted bends updates the total as level + slope d + curve d^2, d ticks on, in integers.
     n charges cost O(n log n), for any number of ticks.
+
+Sets of k ticks in a window of w: the loss of users whose contributions renew
+    The starts of windows are cut into stretches. The windows of a stretch lie in one interval, and charges are cut
+    off there (`cut_terms`). The worst set of the interval bounds that of each of them. Any stretches would do. They
+    change where a charge comes into reach or leaves it, so charges that no window touches together never add up.
 """
 
 from collections import defaultdict
@@ -33,11 +38,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
-from math import inf, lcm
+from math import ceil, inf, lcm
 
 from streamgauge.privacy.rationals import sqrt_up
-from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span
+from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span, TickWeight
 
+MAX_STRETCHES = 64  # of starts of windows, each with a worst set of its own
 MAX_FINE_SEGMENTS = 64  # segments, or native charges, up to which the finer answer is worked out
 
 
@@ -223,3 +229,27 @@ class _Sweep:
                 slope, curve = slope + steeper, curve + rounder
             worst = max(worst, level) if start >= low else worst
         return worst
+
+
+def cut_terms(groups: Sequence[Sequence[LossTerm]], w: int, touching: Span = ALL_TICKS) -> list[list[list[LossTerm]]]:
+    """Return groups of charges, cut off at intervals that hold every window of w ticks that touches `touching`."""
+    low, high = touching[0] - w + 1, inf if touching[1] is None else touching[1]
+    every = [term for group in groups for term in group]
+    changes = {low, *(term.first - w + 1 for term in every), *(int(term.end) + 1 for term in every if term.end < inf)}
+    starts = sorted(start for start in changes if low <= start <= high)
+    together = max(1, ceil(len(starts) / MAX_STRETCHES))
+    bounds: list[float] = [*starts[::together], high + 1]
+    return [
+        [[part for term in group if (part := _cut_term(term, first, after + w - 2)) is not None] for group in groups]
+        for first, after in pairwise(bounds)
+    ]
+
+
+def _cut_term(term: LossTerm, first: float, last: float) -> LossTerm | None:
+    """Return the part of a charge at these ticks, or None."""
+    weights = tuple(
+        TickWeight(int(max(weight.first, first)), int(end) if (end := min(weight.end, last)) < inf else None, weight.q)
+        for weight in term.weights
+        if weight.first <= last and first <= weight.end
+    )
+    return LossTerm(term.peak, weights, term.is_native) if weights else None

@@ -6,6 +6,7 @@ from streamgauge.config.settings import Stream
 from streamgauge.privacy import Approx, BudgetExceededError, Unit
 from streamgauge.releases.release import format_utc_time
 
+REPORT_TEXT = "what one report says"
 AMOUNT_NAMES = ("epsilon", "delta", "rho")
 
 
@@ -61,16 +62,25 @@ def unit_text(unit: Unit) -> str:
     'one event a tick, in any 288 ticks in a row'
     >>> unit_text(User(1, 30))
     'one user: at most 1 event a tick, in at most 30 ticks'
+    >>> unit_text(User(1, 60, per=720, renewal=24))
+    'one user, in any 720 ticks in a row: at most 1 event a tick, in at most 2 ticks of each 24 ticks'
     """
+    replaced = "one event, or another in its place at any time" if getattr(unit, "moves", False) else REPORT_TEXT
     texts = {
-        "Event": "what one report says" if unit.replace else "one event",
+        "Event": replaced if unit.replace else "one event",
+        "Tick": "all events of one tick: at most {events}",
         "WEvent": "one event a tick, in any {w} in a row",
         "XAdjacent": "one user, however often",
         "User": "one user: at most {max_events_per_tick} a tick, in at most {max_ticks}",
     }
-    nouns = {"w": "tick", "max_events_per_tick": "event", "max_ticks": "tick"}
-    amounts = {name: plural(getattr(unit, name, 0), noun) for name, noun in nouns.items()}
-    return texts.get(type(unit).__name__, str(unit)).format(**amounts)
+    kind = type(unit).__name__
+    if getattr(unit, "per", None) is not None:
+        block = "" if unit.consecutive else ", in at most {ticks_per_block} of each {renewal}"
+        texts[kind] = "one user, in any {per} in a row: at most {max_events_per_tick} a tick" + block
+    nouns = {"w": "tick", "max_events_per_tick": "event", "events": "event"}
+    nouns |= dict.fromkeys(("max_ticks", "per", "renewal", "ticks_per_block"), "tick")
+    amounts = {name: plural(getattr(unit, name, None) or 0, noun) for name, noun in nouns.items()}
+    return texts.get(kind, str(unit)).format(**amounts)
 
 
 def span_text(first: int, last: int | None) -> str:

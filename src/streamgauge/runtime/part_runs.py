@@ -169,7 +169,7 @@ class EventPartRun:
         if self.part.statistic.HAS_MEMORY:
             release = self._step_events(mine, rows, count)
         else:
-            release = self.run.feed_totals(self.build_vectors(mine, rows, count))
+            release = self.run.feed_totals(self.build_vectors(mine, rows, count), is_bounded=True)
         columns: PartColumns = release.columns(self.part.confidence)
         return columns
 
@@ -202,7 +202,7 @@ class EventPartRun:
         """Step tick by tick over discovered keys. A key may occur in several rows."""
         keys = np.array([*tally.keys, None], object)
         ticks = [rows == row for row in range(count)]
-        return [self.run.step_keys(keys[tally.groups[mine]], tally.sums[0][mine]) for mine in ticks]
+        return [self.run.step_keys(keys[tally.groups[mine]], tally.sums[0][mine], is_bounded=True) for mine in ticks]
 
 
 class UserPartRun:

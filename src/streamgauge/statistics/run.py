@@ -123,16 +123,21 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         with self._exclusive(self._check_next_tick) as state:
             return self._release_vector(state, self.statistic.clip_vector(vector), known)
 
-    def feed_totals(self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None) -> Any:
+    def feed_totals(
+        self, totals: npt.ArrayLike, counts: npt.ArrayLike | None = None, *, is_bounded: bool = False
+    ) -> Any:
         """Process the exact vectors of many ticks, (ticks, channels, width).
 
-        See `step_totals`. Returns the same as so many steps, one row per tick.
+        See `step_totals`. Returns the same as so many steps, one row per tick. With `is_bounded` the caller has counted
+        no more than N events of a tick under `Tick(N)`, and nothing is cut off.
         """
-        self._check_totals(counts)
+        self._check_totals(counts, is_bounded)
         vectors = self._to_tick_rows("totals", totals, self.statistic.channels)
         known = None if counts is None else self._to_tick_rows("counts", counts, 1)
         if known is not None and len(known) != len(vectors):
             raise ValueError(f"counts must be of {len(vectors)} ticks, got {len(known)}")
+        if not is_bounded:
+            vectors = self._clip_vectors(vectors)
         with self._exclusive(partial(self._check_next_ticks, len(vectors))) as state:
             if not len(vectors):
                 return self._release_nothing(state)
@@ -153,23 +158,24 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
         with self._exclusive(self._check_next_tick) as state:
             state.counter.add_partial(vector)
 
-    def step_keys(self, keys: Any, counts: npt.ArrayLike) -> R:
+    def step_keys(self, keys: Any, counts: npt.ArrayLike, *, is_bounded: bool = False) -> R:
         """Process one tick's keys with their numbers of events, counted elsewhere.
 
         This is for statistics that discover keys, in a run of one group, with one event or one tick as unit:
-        contributions of users are not bounded here. A text that is not a key, or has no events, is dropped.
+        contributions of users are not bounded here. A text that is not a key, or has no events, is dropped. With
+        `is_bounded` the caller has counted no more than N events under `Tick(N)`.
         """
         rows = self.statistic.read_columns(keys)[0]
-        numbers = self._check_key_counts(rows, counts)
+        numbers = self._check_key_counts(rows, counts, is_bounded)
         there = np.fromiter((key is not None for key in rows.tolist()), np.bool_, len(rows)) & (numbers > 0)
         with self._exclusive(self._check_next_tick) as state:
             vector = self.statistic.vector_from_keys(rows[there], numbers[there], state.memory)
             self._widen(state, len(vector))
             return self._release_vector(state, vector, None)
 
-    def _check_key_counts(self, rows: Column, counts: npt.ArrayLike) -> Ints:
-        statistic = self.statistic
-        if statistic.bounds_users or statistic.max_tick_events is not None or self.width > 1:
+    def _check_key_counts(self, rows: Column, counts: npt.ArrayLike, is_bounded: bool) -> Ints:
+        statistic, cuts_ticks = self.statistic, self.statistic.max_tick_events is not None
+        if statistic.bounds_users or (cuts_ticks and not is_bounded) or self.width > 1:
             raise ValueError("keys must be given as events where units are bounded or grouped, got counts")
         numbers = parse_integers("counts", counts)
         if numbers.shape != (len(rows),):
@@ -183,27 +189,28 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
     def _release_row(self, state: RunState, vectors: Ints, known: Ints | None, row: int) -> R:
         counts = None if known is None else known[row : row + 1]
-        return self._release_vector(state, self.statistic.clip_vector(vectors[row]), counts)
+        return self._release_vector(state, vectors[row], counts)
 
     def _release_rows(self, state: RunState, vectors: Ints, known: Ints | None) -> Any:
         """Release piece by piece, so that memory in addition to the sums stays bounded."""
         piece = max(1, self.CHUNK_PLACES // vectors.shape[1])
         parts = (vectors[first : first + piece] for first in range(0, len(vectors), piece))
-        fed = [self._feed_counter(state, self._clip_vectors(part)) for part in parts]
+        fed = [self._feed_counter(state, part) for part in parts]
         return self.statistic.release(self._join_sums(state, fed, self._public_counts(state, known)))
 
     def _clip_vectors(self, vectors: Ints) -> Ints:
         """Clip each tick by itself, if ticks are units."""
-        if self.statistic.max_tick_events is None:
+        if self.statistic.max_tick_events is None or not len(vectors):
             return vectors
         return np.stack([self.statistic.clip_vector(vector) for vector in vectors])
 
-    def _check_totals(self, counts: npt.ArrayLike | None) -> None:
+    def _check_totals(self, counts: npt.ArrayLike | None, is_bounded: bool = False) -> None:
         if self.statistic.HAS_MEMORY:
             raise ValueError("totals must be those of a statistic without memory, got another: give it events")
         if (counts is None) == self.statistic.has_public_counts:
             raise ValueError("counts must be given just where they are public, got the contrary")
-        self.statistic.check_clipping()
+        if not is_bounded:
+            self.statistic.check_clipping()
 
     def _to_tick_rows(self, name: str, numbers: npt.ArrayLike, channels: int) -> Ints:
         """Return whole numbers by tick and channel. The channel axis may be absent if one."""
@@ -283,7 +290,7 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
 
     def _step_events(self, state: RunState, events: EventColumns) -> R:
         if state.users is not None:
-            events = events.select(state.users.admit_events(events.users))
+            events = events.select(state.users.admit_events(events.users, state.counter.tick + 1))
         events = self.statistic.admit_events(events.select(events.groups >= 0), state.memory)
         marks = self._build_increments(state, events, np.zeros(len(events.groups), np.int64))
         size = self.statistic.vector_size(self.width, state.memory)

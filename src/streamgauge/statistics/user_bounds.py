@@ -4,7 +4,8 @@ A `User` unit promises to hide everything that one person did, if that person ha
 and appears in at most so many ticks. This module enforces that, across groups and before any filter: the first events
 of each user in a tick survive, in the first ticks in which the user appears at all. A user's events alone decide
 which of them survive, so no user displaces another. Users are text,
-whole numbers, bytes or UUIDs. Events with any other user are dropped.
+whole numbers, bytes or UUIDs. Events with any other user are dropped. If contributions renew, the ticks of each block
+are bounded by themselves, and the memory of a block ends with it.
 
 The memory of users and their ticks is exact and secret. A keyed hash of 128 bits represents a user. Its key is drawn
 at the start and saved with the run.
@@ -49,8 +50,13 @@ class UserContributions:
             raise ValueError(f"unit must be a User, got {unit!r}")
         return cls(unit)
 
-    def admit_events(self, users: Column) -> Ints:
-        """Return the indices of the events that survive, in order, and count the ticks."""
+    def admit_events(self, users: Column, tick: int) -> Ints:
+        """Return the indices of the events of a tick that survive, in order, and count the ticks.
+
+        Every tick must come, empty ones too.
+        """
+        if self.unit.block_ticks is not None and (tick - 1) % self.unit.block_ticks == 0:
+            self._ticks.clear()
         codes, known = encode_users(users)
         if not known:
             return np.zeros(0, np.int64)
@@ -62,7 +68,7 @@ class UserContributions:
         """Count a tick of this user, if one is left."""
         digest = blake2b(user, digest_size=DIGEST_BYTES, key=self._key).digest()
         before = self._ticks.get(digest, 0)
-        if before >= self.unit.max_ticks:
+        if before >= self.unit.ticks_per_block:
             return False
         self._ticks[digest] = before + 1
         return True

@@ -31,6 +31,7 @@ FAMILIES = (
     memory.every_twin,
     noise_ahead.every_twin,
     values.build_presence_twins,
+    values.build_renewal_twins,
     values.build_threshold_twins,
     adaptive.build_pegasus_twins,
     adaptive.build_window_twins,

@@ -24,7 +24,7 @@ from streamgauge.audit.broken.pairs import TwinPair, pair_samples
 from streamgauge.audit.subject import ExperimentNoise, Pair
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Bools, Floats
-from streamgauge.privacy import Pure
+from streamgauge.privacy import Pure, User
 
 MAX_VALUE = 10  # value of an event
 TABLE_EPSILON = Fraction(1, 2)  # of the table, and as much of what is published
@@ -89,6 +89,32 @@ def sample_shown_groups(chance: ExperimentNoise, broken: bool, counts: list[int]
     noisy = [count + chance.laplace(Fraction(1), runs) for count in counts]
     hidden = [broken and count == 0 for count in counts]
     return np.where(hidden, np.nan, np.array(noisy).T)
+
+
+RENEWED = User(1, 1, per=3)
+RENEWED_TICKS = 24
+
+
+def build_renewal_twins(chance: ExperimentNoise) -> Iterator[TwinPair]:
+    always = list(range(1, RENEWED_TICKS + 1))
+    absent = Pair("a user who is in every tick, and absent from the first", always, always[1:])
+    name = "Users who renew after their last ticks"
+    yield pair_samples(chance, name, sample_cascade, absent, truth=2 * len(always) / 3 / RENEWED.ticks)
+
+
+def sample_cascade(chance: ExperimentNoise, broken: bool, ticks: list[int], runs: int) -> Ints:
+    """Count a tick if fewer than the allowed ticks before it counted: one that is absent moves all later ones.
+
+    The honest twin counts the first tick of each block.
+    """
+    counted: list[int] = []
+    for tick in ticks:
+        start = tick - 2 if broken else tick - (tick - 1) % 3
+        if not any(other >= start for other in counted):
+            counted.append(tick)
+    there = np.isin(np.arange(1, RENEWED_TICKS + 1), counted).astype(np.int64)
+    noise = chance.laplace(Fraction(RENEWED.ticks), RENEWED_TICKS * runs)
+    return np.asarray(there[:, None] + noise.reshape(RENEWED_TICKS, runs), np.int64).T
 
 
 QUERY_COUNT = 24

@@ -108,7 +108,10 @@ def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> 
     if unread or retained != {loss.currency}:
         return None
     worst = [worst_neighbour(part.statistic.linear_counter, last) for _, part, last in parts]
-    return combine_pieces([(plan, part, each) for (plan, part, _), each in zip(parts, worst, strict=True)])
+    found = combine_pieces([(plan, part, each) for (plan, part, _), each in zip(parts, worst, strict=True)])
+    if not any(getattr(plan.stream.unit, "moves", False) for plan in plans):
+        return found
+    return replace(found, amount=found.amount * 2**loss.additive_loss.power)  # one event removed and one added
 
 
 def combine_pieces(pieces: Sequence[PartLoss]) -> WorstCase:

@@ -8,6 +8,8 @@ One real run without noise shows how far each candidate (see `inputs`) moves eve
     varied          a unit in several groups            up to its bounds and beyond
     hostile         records that no honest unit sends   which must count as declared
 
+    absent          a user in all ticks, and one who is not in a window of them, if contributions renew
+
 A unit repeats one record, as often as it may or twice as often; or has different records in rotation; or has as many of
 every label as one may have, which bounds must cut; or another label in every tick, in more ticks than are allowed.
 
@@ -46,7 +48,7 @@ from streamgauge.config.settings import Stream
 from streamgauge.noise.coerce import Floats
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan
-from streamgauge.privacy import Event, User
+from streamgauge.privacy import Event, Tick, User
 from streamgauge.sql.dialect import Node, parse_select
 from streamgauge.sql.functions import load_functions
 
@@ -54,9 +56,34 @@ from streamgauge.sql.functions import load_functions
 def build_unit(stream: Stream, line: InputRecord, ticks: int, *, exceed_bounds: bool = False) -> InputRecords:
     """Return the most that one unit does in the first ticks, or twice as much."""
     unit = stream.unit
-    first, last = (1, ticks) if exceed_bounds else (line.tick, min(ticks, line.tick + unit.ticks - 1))
+    most = list_window(stream, ticks)[-1] if isinstance(unit, User) else unit.ticks
+    first, last = (1, most) if exceed_bounds else (line.tick, min(ticks, line.tick + min(unit.ticks, most) - 1))
     times = unit.events * (2 if exceed_bounds else 1)
     return tuple(replace(line, tick=tick) for tick in range(first, last + 1) for _ in range(times))
+
+
+def list_window(stream: Stream, ticks: int) -> range:
+    """List the first ticks that one user may be in, all of them unless contributions renew."""
+    per = stream.unit.per if isinstance(stream.unit, User) else None
+    return range(1, min(ticks, per or ticks) + 1)
+
+
+def list_absences(stream: Stream, line: InputRecord, ticks: int) -> Iterator[Pair]:
+    """List pairs of a user in all ticks, and one who is absent from a window of them, if contributions renew."""
+    unit = stream.unit
+    if not isinstance(unit, User) or unit.per is None or unit.per >= ticks:
+        return
+    times = range(unit.events)
+    whole = tuple(replace(line, tick=tick) for tick in range(1, ticks + 1) for _ in times)
+    for first in range(1, ticks - unit.per + 2):
+        rest = tuple(each for each in whole if not first <= each.tick < first + unit.per)
+        yield Pair(f"a user who is absent from {unit.per} ticks from tick {first}", whole, rest)
+
+
+def drop_own_ticks(stream: Stream, line: InputRecord, others: InputRecords) -> InputRecords:
+    """Drop others from the ticks of a unit that is a whole tick: what counts of a tick depends on all of it."""
+    own = {1, line.tick} if isinstance(stream.unit, Tick) else set()
+    return tuple(each for each in others if each.tick not in own)
 
 
 def vary_columns(line: InputRecord, lines: Sequence[InputRecord]) -> dict[str, list[InputRecord]]:
@@ -86,7 +113,7 @@ def list_varied_units(
     rotating = tuple(replace(turns[n % len(turns)], tick=each.tick) for n, each in enumerate(whole))
     yield f"{describe_unit(stream, InputRecord(1))} whose events differ", rotating
     if isinstance(unit, User):
-        every, times = range(1, ticks + 1), range(unit.events)
+        every, times = list_window(stream, ticks), range(unit.events)
         for name, some in kinds.items():
             each = tuple(replace(kind, tick=tick) for tick in every for kind in some for _ in times)
             yield f"a user with all that is allowed of each {name}", each
@@ -142,9 +169,10 @@ def list_hostile_pairs(stream: Stream, ticks: int, line: InputRecord, others: In
     for name, odd in list_odd_records(stream, line):
         yield Pair(f"a record {name}, before others", (odd, *others), others)
     yield Pair("a record after all others", (*others, replace(line, tick=1)), others)
-    if isinstance(stream.unit, User):
+    if isinstance(stream.unit, User | Tick):
         twice = build_unit(stream, line, ticks, exceed_bounds=True)
-        yield Pair("a user with twice as many events as allowed", twice, ())
+        who = "a user" if isinstance(stream.unit, User) else "a tick"
+        yield Pair(f"{who} with twice as many events as allowed", twice, ())
 
 
 def list_odd_records(stream: Stream, line: InputRecord) -> Iterator[tuple[str, InputRecord]]:
@@ -193,14 +221,15 @@ def list_input_pairs(
 ) -> Iterator[Pair]:
     """List all pairs that are worth an attack, the worst first; `ranked` are the records that move most."""
     line = ranked[0]
-    unit, others = build_unit(stream, line, ticks), build_crowd(ticks, lines, line)
+    unit, others = build_unit(stream, line, ticks), drop_own_ticks(stream, line, build_crowd(ticks, lines, line))
     yield Pair(f"{describe_unit(stream, line)}, alone", unit, ())
     yield Pair(f"{describe_unit(stream, line)}, among others", unit + others, others)
+    yield from list_absences(stream, line, ticks)
     turned = replace_bounded(stream, line, None)
-    if turned != line:
+    if turned != line and not isinstance(stream.unit, Tick):
         ends = tuple(replace(each, user=1 + n) for n in range(BALANCED_EVENTS) for each in (line, turned))
         yield Pair(f"{describe_unit(stream, line)}, in a balance", unit + ends, ends)
-    if in_crowd:
+    if in_crowd and not isinstance(stream.unit, Tick):
         many = tuple(replace(line, user=1 + number) for number in range(LARGE_GROUP_EVENTS))
         yield Pair(f"{describe_unit(stream, line)}, in a crowd", unit + many, many)
     for own in ranked[1:]:

@@ -26,7 +26,7 @@ from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEv
 from streamgauge.runtime.format import loss_text
 
 MIN_LOSS, MAX_LOSS = Fraction(1, 10**9), 10**9  # losses for which noise can be drawn and distinguished from 0
-UNIT_RULE = "event, replace, tick:EVENTS, w_event:TICKS or user:EVENTS,TICKS"
+UNIT_RULE = "event, replace, tick:EVENTS, w_event:TICKS, user:EVENTS,TICKS or user:EVENTS,TICKS,PER,RENEWAL"
 
 
 def parse_claim(
@@ -77,11 +77,15 @@ def parse_unit(text: str) -> Unit:
         ("tick", 1): Tick,
         ("w_event", 1): WEvent,
         ("user", 2): User,
+        ("user", 4): lambda *given: User(*given[:2], per=given[2], renewal=given[3]),
     }
     made = kinds.get((kind, len(numbers)))
     if made is None or rest.count(",") != max(0, len(numbers) - 1) or not all(numbers):
         raise_bad_argument("--unit", UNIT_RULE, text)
-    unit: Unit = made(*numbers)
+    try:
+        unit: Unit = made(*numbers)
+    except ValueError as refusal:
+        raise_bad_argument("--unit", str(refusal), text)
     return unit
 
 

@@ -26,7 +26,7 @@ from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
 from streamgauge.interfaces import EngineKind, EngineRequest, Range
 from streamgauge.noise import Ints
 from streamgauge.plan.measure import MAX_PASS_NUMBERS, RULES, Measure, Pass, split_ticks
-from streamgauge.privacy import User
+from streamgauge.privacy import Tick, User
 from streamgauge.records.blocks import Block, DroppedRecord
 
 SECRET_BYTES = 32
@@ -66,7 +66,7 @@ class DuckEngine:
         self._source = RowSource(stream, lookups, measures, secret, count_columns)
         self._connection = self.CONNECTION(stream.timezone, memory, threads, self._source.build_declarations())
         unit = stream.unit
-        users = UserBounds(stream, unit) if isinstance(unit, User) else None
+        users = UserBounds(stream, unit) if isinstance(unit, User | Tick) else None
         self.bounds: UserBounds | NoBounds = users or NoBounds()
         self._reader, self._answers = self._build_reader(self._source), self._build_answers(self._source)
         self._live_scan = self.LIVE_SCAN(self._source, self._reader, self._answers, users)

@@ -38,7 +38,7 @@ from streamgauge.config.settings import Column, Lookup, Stream
 from streamgauge.engines.duckdb.connection import double_literal, quote_name, quote_text
 from streamgauge.engines.duckdb.readers import Relation
 from streamgauge.plan.measure import EARLY, LATE, NO_TIME, NO_USER, NOT_READABLE, OTHER_SCAN, OUTSIDE, Measure
-from streamgauge.privacy import User
+from streamgauge.privacy import Tick, User
 from streamgauge.records import fields as times
 from streamgauge.records.fields import MAX_TIME_MICROSECONDS, MIN_TIME_MICROSECONDS, RawField
 from streamgauge.sql.query import GroupColumn
@@ -248,6 +248,11 @@ class RowSource:
         return isinstance(self.stream.unit, User)
 
     @cached_property
+    def bounds_events(self) -> bool:
+        """True if rows have a USER: one for all events if ticks are the unit."""
+        return isinstance(self.stream.unit, User | Tick)
+
+    @cached_property
     def fields(self) -> list[str]:
         """All fields of the file that are read."""
         wanted = [self.stream.time, *(typed.column.name for typed in self.typed_columns)]
@@ -301,8 +306,11 @@ class RowSource:
         return f"(SELECT {', '.join([f'own.* {labels}', *public])} FROM ({finished}) AS own {' '.join(joins)})"
 
     def _records(self, relation: Relation, users: UserPart | None) -> str:
-        if not self.bounds_users or not self.stream.user:
+        if not self.bounds_events:
             return relation.sql
+        if not self.bounds_users or not self.stream.user:
+            everybody = "0::UHUGEINT" if users is None else "''"
+            return f"(SELECT *, {everybody} AS {USER} FROM {relation.sql})"
         who = relation.fields[self.stream.user].text
         if users is None:
             hashed = wide_hash_sql(derive_key(self.secret, "users"), who)
@@ -314,7 +322,7 @@ class RowSource:
         fields, stream = relation.fields, self.stream
         moment = times.to_microseconds(fields[stream.time], stream, times.find_span(stream))
         columns = [f"{moment} AS {MOMENT}", f"{_rule(relation, stream.time)} AS {RULE}"]
-        if self.bounds_users:
+        if self.bounds_events:
             columns.append(USER)
         columns += [f"{fields[each.on].text} AS {_key_column(each)}" for each in self.joined_lookups]
         if self.count_columns:
@@ -327,7 +335,7 @@ class RowSource:
 
     def _finish_columns(self, ticks: TickRule) -> list[str]:
         columns = [f"{ticks(self._tick())} AS {TICK}"]
-        if self.bounds_users:
+        if self.bounds_events:
             columns.append(USER)
         if any(self.stream.time in measure.columns for measure in self.measures):
             shown = times.to_timestamp(MOMENT, self.stream.timezone, times.find_span(self.stream))

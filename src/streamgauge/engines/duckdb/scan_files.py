@@ -9,7 +9,10 @@ None of this changes an answer. If DuckDB fails to read a file directly, it is r
 **Bounds on users.** At most so many events of a user count in a tick, in so many ticks.
 
     per tick    events are ordered by a hash of the record; the first `max_events_per_tick` survive
-    per stream  the first `max_ticks` ticks in which the user has any event survive
+    per stream  the first `max_ticks` ticks in which the user has any event survive; if contributions renew, the first
+                of each block of ticks
+
+If ticks are the unit, all events of a tick are ordered by the hash, as if one user had them.
 
 Privacy
     A user's events alone decide which of them survive: windows are partitioned by user, and the hash
@@ -42,25 +45,36 @@ from streamgauge.plan.measure import (
     concatenate_tallies,
     zero_counts,
 )
-from streamgauge.privacy import User
+from streamgauge.privacy import Tick, User
 
 
-def bound_users_sql(rows: str, unit: User, first: int) -> str:
+def bound_users_sql(rows: str, unit: User | Tick, first: int) -> str:
     """Return SQL of rows with BOUNDED as the tick of events that do not survive.
 
     Ticks before `first` belong to another scan. Records without a user have their own hash as partition, which divides
     many of them.
     """
-    user = f"PARTITION BY {TICK} >= 1, COALESCE({USER}, {ORDER}::VARCHAR)"
+    block = f"{TICK} >= 1" if unit.block_ticks is None else f"CASE WHEN {TICK} >= 1 THEN {build_block_sql(unit)} END"
+    user = f"PARTITION BY {block}, COALESCE({USER}, {ORDER}::VARCHAR)"
     by_tick = f"({user} ORDER BY {TICK})"
     event = f"row_number() OVER ({user} ORDER BY {TICK}, {ORDER}) - rank() OVER {by_tick}"
     ranked = f'SELECT *, {event} AS "$event", dense_rank() OVER {by_tick} AS "$ticks" FROM {rows}'
-    survives = f'"$event" < {unit.max_events_per_tick} AND "$ticks" <= {unit.max_ticks}'
+    survives = f'"$event" < {unit.events} AND "$ticks" <= {unit.ticks_per_block}'
     ruled = (
         f"CASE WHEN {TICK} < 1 THEN {TICK} WHEN {TICK} < {first} THEN {OTHER_SCAN} "
         f"WHEN {survives} THEN {TICK} ELSE {BOUNDED} END"
     )
     return f"(SELECT * REPLACE ({ruled} AS {TICK}) FROM ({ranked}))"
+
+
+def build_block_sql(unit: User | Tick) -> str:
+    """Return SQL of the number of the block of a tick."""
+    return f"({TICK} - 1) // {unit.block_ticks}"
+
+
+def find_first_read_tick(unit: User | Tick, first: int) -> int:
+    """Return the first tick whose events decide which ones survive from `first` on."""
+    return 1 if unit.block_ticks is None else first - (first - 1) % unit.block_ticks
 
 
 MAX_USER_PARTS = 4096
@@ -172,7 +186,7 @@ class FileScan:
     def _attempt(self, first: int, last: int) -> None:
         pieces = self.reader.build_pieces(self.files, self.untrusted_paths)
         unit = self.source.stream.unit
-        if isinstance(unit, User):
+        if isinstance(unit, User | Tick):
             for part in range(self.parts):
                 self._add_users(pieces, unit, first, last, UserPart(part, self.parts))
             return
@@ -180,7 +194,9 @@ class FileScan:
         for piece in pieces:
             self._use_relations(piece, ticks, lambda rows: self.answers.add(rows, self._row_filter))
 
-    def _add_users(self, pieces: Sequence[RecordPiece], unit: User, first: int, last: int, part: UserPart) -> None:
+    def _add_users(
+        self, pieces: Sequence[RecordPiece], unit: User | Tick, first: int, last: int, part: UserPart
+    ) -> None:
         """Add up the surviving events of one part of the users, after reading all of them."""
         run, begun = self.reader.connection.run, False
 
@@ -197,8 +213,9 @@ class FileScan:
             begun = True
 
         use = add if len(pieces) == 1 and pieces[0].trusted_paths else gather
+        ticks = build_file_tick_rule(self.source.stream, find_first_read_tick(unit, first), last)
         for piece in pieces:
-            self._use_relations(piece, build_file_tick_rule(self.source.stream, 1, last), use, part)
+            self._use_relations(piece, ticks, use, part)
         if begun:
             self.answers.add(bound_users_sql(EVENTS_TABLE, unit, first))
             run(f"DROP TABLE {EVENTS_TABLE}")

@@ -4,6 +4,7 @@ The error is exact. For a hashed column it is that of noise and shared cells at 
 1,000. In a pan-private pipeline with users as the unit, a table of users answers it.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 
 from sqlglot import exp
@@ -87,7 +88,8 @@ def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stre
             f'window must be "running" for COUNT(DISTINCT ...) where events have weights, got "{settings.window}"'
         )
     given = settings.to_settings()
-    if isinstance(settings.unit, User) and (codes.is_hashed or column.other):
+    renews = isinstance(settings.unit, User) and settings.unit.per is not None  # a part of a history changes
+    if isinstance(settings.unit, User) and (codes.is_hashed or column.other or renews):
         given["unit"] = Event()
     statistic = Distinct(
         settings.loss, universe=codes.universe, hashed=codes.is_hashed, max_changes=column.max_changes, **given
@@ -102,16 +104,17 @@ def build_distinct(codes: Codes, settings: PartSettings) -> Count | Distinct:
 
     Users may share a code: a hash, or "other". So codes are never bounded as if they were users: the engine has
     bounded the users. One user is in a bounded number of groups. Each of those gets one more code at the user's ticks.
-    In a running window, one code's first appearance moves from a later tick, as by one event. Estimates of hashed
+    In a running window, one code's first appearance moves to another tick, as by one event, in each of the groups that
+    the user's changed ticks can have. Estimates of hashed
     columns are of the values, corrected for those that share a code.
     """
     given, unit = settings.to_settings(), settings.unit
     if settings.window == "each":
         if isinstance(unit, User):
-            given["unit"] = User(min(settings.width, unit.max_events_per_tick), unit.max_ticks)
+            given["unit"] = replace(unit, max_events_per_tick=min(settings.width, unit.max_events_per_tick))
         return Count(settings.loss, cells=codes.universe if codes.is_hashed else None, **given)
     if isinstance(unit, User):
-        given["unit"] = WEvent(min(settings.width, unit.max_events_per_tick * unit.max_ticks))
+        given["unit"] = WEvent(min(settings.width, unit.events * unit.ticks))
     return Distinct(settings.loss, universe=codes.universe, hashed=codes.is_hashed, **given)
 
 

@@ -39,6 +39,7 @@ from streamgauge.privacy import (
     WEvent,
     XAdjacent,
     Zcdp,
+    is_charged_whole,
 )
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.plan.limits import cpu_ms, memory_bytes
@@ -310,7 +311,7 @@ class LedgerLog:
         if "column" in body:
             return self.columns[body["column"]]
         whole: dict[str, Any] = {
-            "native": not isinstance(unit, Event | Tick),
+            "native": is_charged_whole(unit),
             "per_tick": isinstance(unit, Tick),
             "delta": Fraction(body.get("delta", 0)),
         }

@@ -10,7 +10,7 @@ from typing import Any
 
 from streamgauge.config.rules import format_duration
 from streamgauge.config.settings import Stream
-from streamgauge.config.stream import describe_assumption, describe_contributions
+from streamgauge.config.stream import describe_assumption, describe_contributions, describe_renewal
 from streamgauge.config.windows import format_window
 from streamgauge.plan.aggregates.prediction import ErrorPrediction
 from streamgauge.runtime.format import cost_text, groups_text, loss_text, ticks_text, unit_text
@@ -44,6 +44,7 @@ def describe_stream(stream: Stream) -> list[tuple[str, str]]:
     return [
         ("protects", unit_text(stream.unit)),
         *([("counts", counts)] if counts else []),
+        *([("renews", renewal)] if (renewal := describe_renewal(stream)) else []),
         ("budget", ", ".join(filter(None, (loss_text(stream.budget), describe_assumption(stream))))),
         ("ticks", f"of {format_duration(stream.tick)} {ticks_text(stream, 1, stream.ticks)}"),
         *([("memory", PRIVATE_MEMORY_TEXT)] if stream.pan_private else []),
@@ -197,6 +198,7 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
         "unit": {
             "protects": unit_text(plan.file.stream.unit),
             "contributions": describe_contributions(plan.file.stream) or None,
+            "renewal": describe_renewal(plan.file.stream) or None,
             "assumption": describe_assumption(plan.file.stream) or None,
         },
     }

@@ -11,6 +11,8 @@ const CHARGE_TEXT = "Each release is charged before it starts. Charges never dep
 const UNIT_TEXTS = {
   event: ["The largest loss of one event, by the tick in which it happened. ", "When a release ends, its budget is available again for later ticks."],
   events: ["The largest total loss of the events in any such range of ticks, by the ticks that it includes. ", "When a release ends, its budget is available again for ranges without its ticks."],
+  renewing: ["The largest total loss of one user in any such range of ticks, by the ticks that it includes. ", "When a release ends, its budget is available again for ranges without its ticks."],
+  tick: ["The largest loss of all events of one tick, by the tick. ", "When a release ends, its budget is available again for later ticks."],
   report: ["The largest loss of one report, by the tick in which it arrived. Devices spend the loss of report columns; releases spend that of other columns. ", "When a release of other columns ends, its budget is available again for later ticks."],
   user: ["The largest total loss of one user, in all ticks together. ", "The end of a release returns no budget, because the same user may appear again."],
 };
@@ -22,7 +24,7 @@ export function intrusionText(intrusions) {
   return ` ${total} announced intrusion${total === 1 ? "" : "s"} so far, ${remaining === null ? "without a limit" : `${remaining} of the reserved ones left`}.`;
 }
 
-const unitKind = (unit = "") => (unit.startsWith("one user") ? "user" : unit.includes("in a row") ? "events" : unit.includes("report") ? "report" : "event");
+const unitKind = (unit = "") => (unit.startsWith("one user, in any") ? "renewing" : unit.startsWith("one user") ? "user" : unit.startsWith("all events of one tick") ? "tick" : unit.includes("in a row") ? "events" : unit.includes("report") ? "report" : "event");
 
 export class Budget {
   constructor() {

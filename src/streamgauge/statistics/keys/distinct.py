@@ -51,7 +51,7 @@ Reference
     a group of w events is charged. Here alternating signs are used. We know of no published account of that.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -117,6 +117,9 @@ class Distinct(Statistic[Estimate]):
         check_whole("max_groups", self.max_groups)
         if self.universe_size > MAX_VECTOR_PLACES:
             raise ValueError(f"universe must be at most 2**31, got {self.universe}")
+        if isinstance(self.unit, User) and self.unit.per is not None and self.remembers_users:
+            why = "a first appearance would move to another window"
+            raise ValueError(f"unit must not renew for running Distinct ({why}), got {self.unit!r}")
         if self.max_groups > 1 and not isinstance(self.unit, User):
             raise ValueError(f"max_groups must be 1 unless units are Users, got {self.max_groups}")
         self._check_hashed()
@@ -183,7 +186,7 @@ class Distinct(Statistic[Estimate]):
             return Tick(1)
         if not isinstance(self.unit, User):
             return Event(replace=True, moves=True) if self.remembers_users else self.unit
-        return Event() if self.remembers_users else User(1, self.unit.max_ticks)
+        return Event() if self.remembers_users else replace(self.unit, max_events_per_tick=1)
 
     @property
     def tick_sensitivity(self) -> Sensitivity:

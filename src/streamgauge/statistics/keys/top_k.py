@@ -115,6 +115,8 @@ class TopK(Statistic[Ranking]):
             raise ValueError("pan_private must be False where keys are discovered and remembered, got True")
         if not isinstance(self.unit, User):
             self._refuse_unless_default("unless units are Users", "max_keys", "max_per_key")
+        elif self.unit.per is not None:
+            self._refuse_unless_default("where users renew", "max_keys", "max_per_key")
         if self.window_ticks not in (None, 1):
             self._refuse_unless_default("in windows that slide", "at_least")
         for name in ("max_keys", "max_per_key"):
