@@ -40,6 +40,7 @@ other value is dropped from every count, by its record alone, and counted for th
 **source = "reports"**: records that devices send, with columns that were made private on the device.
 
     allow_reports_from = "anyone"      no token: any device, or page of another site, may send (`server.routes.reports`)
+    allow_reports_from = "sender"      a gateway with a sender's token sends for them
     allow_reports_from = "curator"     a gateway with a curator's token sends for them
 
 Devices' clocks are not used: a record's time is its arrival. So nothing is late, and the server's clock alone
@@ -152,7 +153,7 @@ def check_pan_private_release(release: Release, stream: Stream) -> None:
 
 
 ARRIVAL_COLUMN = "arrived"  # column that the server writes
-SENDERS_RULE: Rule[Literal["anyone", "curator"]] = build_choice_rule("anyone", "curator")
+SENDERS_RULE: Rule[Literal["anyone", "sender", "curator"]] = build_choice_rule("anyone", "sender", "curator")
 ARRIVAL_HINT = "a report's time is when it arrived"
 UNSUPPORTED_KEYS = dict.fromkeys(("time", "time_format", "allowed_lateness", "allowed_earliness", "late"), ARRIVAL_HINT)
 UNSUPPORTED_KEYS["pan_private"] = "reports are private already, and sums of other columns are kept exactly"
