@@ -10,8 +10,9 @@ from streamgauge.server.http.tokens import Tokens
 from tests.support.people import clinic
 from tests.support.polls import poll
 
-READ = "nobody can sign in yet: streamgauge token create clinic.toml NAME --role reader, or anonymous = true under [server]"
-SEND = "nobody can send yet: streamgauge token create clinic.toml NAME --role sender"
+CREATE = "streamgauge token create clinic.toml NAME --role"
+READ = f"nobody can sign in yet: {CREATE} reader, or anonymous = true under [server]"
+SEND = f"nobody can send yet: {CREATE} sender"
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,7 @@ BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT_UNIT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... } or { w_event = ... }'
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
+BUDGET_EXAMPLES = "a table such as { epsilon = 1 }, { epsilon = 1, delta = 1e-6 } or { rho = 0.05 }"
 TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
 NOT_COUNTED_NOTE = "events beyond that are not counted, and the band does not include that"
 
@@ -266,6 +267,8 @@ def _parse_unbounded_user(unit: TomlTable) -> ProtectedUnit:
 
 def parse_budget(stream: TomlTable) -> Loss:
     """Return the total loss of one unit, in the currency of its declaration."""
+    if not isinstance(stream.entries.get("budget"), Mapping):
+        raise stream.build_error("budget", BUDGET_EXAMPLES)
     budget = stream.get_table("budget", BUDGET_KEYS)
     if "rho" in budget and len(budget.entries) == 1:
         return Zcdp(budget.get_required("rho", EPSILON))
@@ -431,7 +434,9 @@ def _parse_clock(table: TomlTable, tick: int, mode: str, facts: SourceFacts) -> 
     end = table.get_optional("end", build_instant_rule(zone))
     if end is None and mode == "batch":
         raise table.build_error("end", "given for a batch source: an instant")
-    if end is not None and (end <= start or count_ticks(end - start, tick) is None):
+    if end is not None and end <= start:
+        raise table.build_error("end", "after the start")
+    if end is not None and count_ticks(end - start, tick) is None:
         raise table.build_error("end", f"the start plus a whole number of ticks of {format_duration(tick)}")
     time_format = table.get_optional("time_format", TIME_FORMAT_RULE, "epoch us" if facts.has_reports else "iso")
     return {"timezone": zone, "start": start, "end": end, "time_format": time_format}
