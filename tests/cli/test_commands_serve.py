@@ -212,7 +212,7 @@ def test_failed_run_is_reported_once_without_error_text() -> None:
         (["ana", "--role", "analyst"], "share must be given for an analyst"),
         (["ana", "--role", "analyst", "--share", "2"], "--share must be a part of the budget"),
         (["ana", "--role", "analyst", "--share", "half"], "--share must be a part of the budget"),
-        (["ana", "--role", "queen"], "role must be one of reader, analyst, curator"),
+        (["ana", "--role", "queen"], "role must be one of sender, reader, analyst, curator"),
     ],
 )
 def test_invalid_token_arguments_are_one_line_error(served: Served, words: list[str], said: str) -> None:

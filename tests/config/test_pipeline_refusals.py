@@ -93,7 +93,11 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ("{ epsilon = 1.0, rho = 1 }", "stream.budget must be { epsilon }"),
         ("{ delta = 0.1 }", "got { delta }"),
         ("{}", "got { }"),
-        ("1.0", "stream.budget must be a table, got 1.0"),
+        (
+            "1.0",
+            "stream.budget must be a table such as { epsilon = 1 }, { epsilon = 1, delta = 1e-6 } or { rho = 0.05 }"
+            ", got 1.0",
+        ),
         ("{ epsilon = 0 }", "stream.budget.epsilon must be a number from 1e-9 to 1e6, got 0"),
         ("{ epsilon = 1e999999999 }", "stream.budget.epsilon must be a number from"),
         ("{ epsilon = inf }", "got Infinity"),
@@ -103,8 +107,8 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
     'end = "2026-04-05T00:00:00Z"\n': [("", "stream.end must be given for a batch source")],
     '"2026-04-05T00:00:00Z"': [
         ('"2026-04-05T00:01:00Z"', "the start plus a whole number of ticks of 5m"),
-        ('"2026-01-05T00:00:00Z"', "the start plus a whole number of ticks of 5m"),
-        ('"2025-01-05T00:00:00Z"', "the start plus a whole number of ticks of 5m"),
+        ('"2026-01-05T00:00:00Z"', 'stream.end must be after the start, got "2026-01-05T00:00:00Z"'),
+        ('"2025-01-05T00:00:00Z"', 'stream.end must be after the start, got "2025-01-05T00:00:00Z"'),
     ],
     '"visits.jsonl"': [
         ('"-"', 'stream.mode must be "batch" or "streaming" for standard input, got nothing'),

@@ -152,7 +152,10 @@ def test_invalid_column_of_reports_is_refused_by_its_key(tmp_path: Path, setting
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"allow_reports_from": None}, 'stream.allow_reports_from must be "anyone" or "curator", got nothing'),
+        (
+            {"allow_reports_from": None},
+            'stream.allow_reports_from must be "anyone" or "sender" or "curator", got nothing',
+        ),
         ({"unit": "event"}, 'stream.unit must be "report" where source = "reports", got "event"'),
         ({"time": "ts"}, 'stream.time must be left out where source = "reports"'),
         ({"allowed_lateness": "5s"}, "stream.allowed_lateness must be left out"),

@@ -24,8 +24,7 @@ folder, once, ran = edited.folder, edited.once, edited.ran
         ("start", {"start": "2026-01-04T23:59:50Z"}),
         ("unit", {"unit": {"w_event": 3}}),
         ("unit, user", {"unit": USERS}),
-        ("columns.x", {"columns": {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 20]}}}),
-        ("columns.y", {"columns": {**tables()["stream"]["columns"], "y": {"bounds": [0, 1]}}}),
+        ("columns.g", {"columns": {**tables()["stream"]["columns"], "g": {"values": ["a", "b", "c"]}}}),
         ("source", {"source": "other.jsonl"}),
     ],
 )
@@ -205,6 +204,9 @@ def test_a_plan_of_an_unchanged_file_has_no_changes(ran: Path) -> None:
         "new_releases": [],
         "continued_releases": ["counts"],
         "ended_releases": [],
+        "new_columns": [],
+        "changed_columns": [],
+        "removed_columns": [],
         "budget": None,
     }
 

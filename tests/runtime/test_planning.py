@@ -200,7 +200,10 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     ]
     assert (list(texts["ledger"]), list(texts["edits"])) == (
         ["budget", "before", "after"],
-        ["new_releases", "continued_releases", "ended_releases", "budget"],
+        [
+            *("new_releases", "continued_releases", "ended_releases"),
+            *("new_columns", "changed_columns", "removed_columns", "budget"),
+        ],
     )
     assert texts["ledger"]["after"] == {"spent": {"epsilon": "1/2"}, "remaining": {"epsilon": "1/2"}}
     extremes = next(error for error in release["errors"] if error["measure"] == "min_x")

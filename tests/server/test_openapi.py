@@ -181,7 +181,7 @@ def test_the_document_has_the_limits_of_the_code() -> None:
 def test_every_operation_has_role_and_error_statuses() -> None:
     for details in OPERATIONS.values():
         assert details["summary"]
-        assert details["tags"][0] in {"anybody", "readers", "analysts", "curators"}
+        assert details["tags"][0] in {"anybody", "readers", "senders", "analysts", "curators"}
         assert {"401", "403", "429"} <= set(details["responses"])
 
 

@@ -40,13 +40,14 @@ def test_batch_is_not_durable_and_counts_again_when_resent(house: House) -> None
     assert details["status"] == "untracked"
 
 
-def test_metrics_and_access_log_do_not_record_events(house: House) -> None:
+@pytest.mark.parametrize("role", ["sender", "curator"])
+def test_metrics_and_access_log_do_not_record_events(house: House, role: str) -> None:
     """Posts of events change neither the metrics nor the access log nor the rate limits."""
-    client, other = house.client("curator"), house.client("curator")
+    client, other, poster = house.client("curator"), house.client("curator"), house.client(role)
     before = client.get("/api/metrics").text
     written = len(house.access)
     for _ in range(12):
-        assert client.post("/api/events", content=VISIT, headers=LINES).status_code == 200
+        assert poster.post("/api/events", content=VISIT, headers=LINES).status_code == 200
     assert house.access[written:] == []
     after = other.get("/api/metrics").text
     for details in (before, after):

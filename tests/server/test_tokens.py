@@ -82,7 +82,7 @@ def test_shares_of_analysts_add_up_to_at_most_the_whole(tmp_path: Path) -> None:
         ("", "reader", None, "name must be"),
         ("a b", "reader", None, "name must be"),
         ("a" * 101, "reader", None, "name must be"),
-        ("ann", "king", None, "role must be one of reader, analyst, curator"),
+        ("ann", "king", None, "role must be one of sender, reader, analyst, curator"),
         ("ann", "analyst", None, "share must be given for an analyst"),
         ("ann", "reader", Fraction(1, 2), "share must be left out"),
         ("ann", "analyst", Fraction(0), "share must be a part of the budget"),

@@ -150,6 +150,7 @@ class House:
         self.runner: Any = runner or Still(self.file, tuning=tuning)
         self.tokens = Tokens(self.file.folder)
         self.secrets = {
+            "sender": self.tokens.create("sam", "sender"),
             "reader": self.tokens.create("rita", "reader"),
             "analyst": self.tokens.create("ana", "analyst", Fraction(1, 2)),
             "curator": self.tokens.create("cora", "curator"),

@@ -10,14 +10,14 @@ from streamgauge.cli.arguments import JsonOutput, PipelinePath, read_pipeline
 from streamgauge.cli.console import add_row, build_table, print_json, stderr, stdout
 from streamgauge.cli.errors import raise_bad_argument
 
-COMMAND_HELP = """Make, list or revoke the tokens of readers, analysts and curators.
+COMMAND_HELP = """Make, list or revoke the tokens of senders, readers, analysts and curators.
 
 Example: `streamgauge token create clinic.toml ana --role analyst --share 1/4`"""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown", help=COMMAND_HELP)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Owner of the token: letters, digits, _ and -.")]
-Role = Annotated[str, typer.Option("--role", metavar="ROLE", help="reader, analyst or curator.")]
+Role = Annotated[str, typer.Option("--role", metavar="ROLE", help="sender, reader, analyst or curator.")]
 Share = Annotated[
     str | None, typer.Option("--share", metavar="PART", help="An analyst's part of the budget, such as 1/4.")
 ]
@@ -27,8 +27,9 @@ Share = Annotated[
 def create(file: PipelinePath, name: Name, role: Role, share: Share = None) -> None:
     """Create a token, and print it once, since only its hash is stored.
 
-    A reader reads published releases. An analyst requests releases, up to a share of the budget; the shares of
-    all analysts are at most the whole. A curator sends events and reads private counters.
+    A sender posts events and reads nothing. A reader reads published releases. An analyst requests releases, up to a
+    share of the budget; the shares of all analysts are at most the whole. A curator may do all, and reads private
+    counters.
 
     It touches tokens.db in the folder clinic.streamgauge. A running server accepts the token at once.
 

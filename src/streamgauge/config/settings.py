@@ -82,7 +82,7 @@ class Stream:
     late: Literal["drop", "next_tick"] = "drop"
     pan_private: bool = False  # if true, neither memory nor disk has exact values at rest
     reserved_intrusions: int = 0  # announced intrusions that the plan reserves
-    allow_reports_from: Literal["anyone", "curator"] | None = None  # senders of reports
+    allow_reports_from: Literal["anyone", "sender", "curator"] | None = None  # senders of reports
     key: str | None = field(default=None, repr=False)  # not shown: by mistake it may be the key itself
     columns: Mapping[str, Column] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)  # the source's own settings: not pinned

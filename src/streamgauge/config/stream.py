@@ -41,6 +41,7 @@ other value is dropped from every count, by its record alone, and counted for th
 **source = "reports"**: records that devices send, with columns that were made private on the device.
 
     allow_reports_from = "anyone"      no token: any device, or page of another site, may send (`server.routes.reports`)
+    allow_reports_from = "sender"      a gateway with a sender's token sends for them
     allow_reports_from = "curator"     a gateway with a curator's token sends for them
 
 Devices' clocks are not used: a record's time is its arrival. So nothing is late, and the server's clock alone
@@ -154,7 +155,7 @@ def check_pan_private_release(release: Release, stream: Stream) -> None:
 
 
 ARRIVAL_COLUMN = "arrived"  # column that the server writes
-SENDERS_RULE: Rule[Literal["anyone", "curator"]] = build_choice_rule("anyone", "curator")
+SENDERS_RULE: Rule[Literal["anyone", "sender", "curator"]] = build_choice_rule("anyone", "sender", "curator")
 ARRIVAL_HINT = "a report's time is when it arrived"
 UNSUPPORTED_KEYS = dict.fromkeys(("time", "time_format", "allowed_lateness", "allowed_earliness", "late"), ARRIVAL_HINT)
 UNSUPPORTED_KEYS["pan_private"] = "reports are private already, and sums of other columns are kept exactly"
@@ -201,6 +202,7 @@ BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT_UNIT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... }, { w_event = ... } or { tick = ... }'
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
+BUDGET_EXAMPLES = "a table such as { epsilon = 1 }, { epsilon = 1, delta = 1e-6 } or { rho = 0.05 }"
 TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
 NOT_COUNTED_NOTE = "events beyond that are not counted, and the band does not include that"
 
@@ -307,6 +309,8 @@ def _parse_unbounded_user(unit: TomlTable) -> ProtectedUnit:
 
 def parse_budget(stream: TomlTable) -> Loss:
     """Return the total loss of one unit, in the currency of its declaration."""
+    if not isinstance(stream.entries.get("budget"), Mapping):
+        raise stream.build_error("budget", BUDGET_EXAMPLES)
     budget = stream.get_table("budget", BUDGET_KEYS)
     if "rho" in budget and len(budget.entries) == 1:
         return Zcdp(budget.get_required("rho", EPSILON))
@@ -496,7 +500,9 @@ def _parse_clock(table: TomlTable, tick: int, mode: str, facts: SourceFacts) -> 
     end = table.get_optional("end", build_instant_rule(zone))
     if end is None and mode == "batch":
         raise table.build_error("end", "given for a batch source: an instant")
-    if end is not None and (end <= start or count_ticks(end - start, tick) is None):
+    if end is not None and end <= start:
+        raise table.build_error("end", "after the start")
+    if end is not None and count_ticks(end - start, tick) is None:
         raise table.build_error("end", f"the start plus a whole number of ticks of {format_duration(tick)}")
     time_format = table.get_optional("time_format", TIME_FORMAT_RULE, "epoch us" if facts.has_reports else "iso")
     return {"timezone": zone, "start": start, "end": end, "time_format": time_format}

@@ -9,6 +9,7 @@ header: the first line of a file without one is a record. So where no declared c
 of it is shown but a declared name in other case.
 """
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -32,6 +33,11 @@ class SourceSchema:
     def from_header(cls, file: str, header: Iterable[str]) -> "SourceSchema":
         """Build the schema of a CSV file."""
         return cls(file, dict.fromkeys((name for name in header if name), TEXT_TYPE), is_first_line=True)
+
+
+def select_unread(schemas: Iterable[SourceSchema], *, has_read: bool) -> Iterable[SourceSchema]:
+    """Return the schemas to check: the last one of a live source that was read, whose earlier files may be older."""
+    return deque(schemas, maxlen=1) if has_read else schemas
 
 
 def find_refusals(stream: Stream, schemas: Iterable[SourceSchema]) -> list[str]:

@@ -1,7 +1,8 @@
 """Differences between a pipeline file and its earlier runs.
 
-the stream's time, tick, start, unit, columns     fixed after the first charge, like its source
-a public table that a release reads               fixed with the charge of the release
+the stream's time, tick, start, unit              fixed after the first charge, like its source
+a column or public table that a release reads     fixed with the charge of the release, also once it has ended
+any other column or public table                  may be added, declared anew or removed; a ledger entry of its own
 a changed release                                 refused: give it a new name; a `share` refers to the budget
                                                   at the time of the charge
 an unchanged release                              continues with the mechanisms and names of its charge, even if
@@ -20,15 +21,23 @@ loss         a `share` refers to the budget at the time of the charge
 spelling     both SQL texts are spelled by the installed parser, so another sqlglot version changes no release
 mechanisms   those chosen at the time of the charge
 names        of columns, as readers know them
+columns      those that it read at its charge and no others, so a later column makes no name ambiguous
+
+Privacy
+    A declared value decides which events a group or a WHERE counts, and bounds decide the noise. So the declaration
+    of a column is fixed as soon as a charged release reads it, also by WHERE, GROUP BY or the key of a public table.
+    The columns of users and weights, and columns of reports, concern every release. An engine reads no column that
+    no release reads, so other declarations have no effect on any sum. Edits follow from the files alone.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from streamgauge.config.canonical import to_canonical_json
-from streamgauge.config.settings import PipelineFile, Release
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.config.settings import PipelineFile, Release, Stream
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.privacy import Loss
 from streamgauge.releases.schema import base_name
@@ -42,15 +51,30 @@ def plan_as_charged(file: PipelineFile, release: Release, ledger_log: LedgerLog)
 
     So a version that spells, names or chooses differently continues it.
     """
-    plan = plan_release(file, restore_charged_loss(release, ledger_log))
+    release = restore_charged_loss(release, ledger_log)
     charge = find_charge_body(release.name, ledger_log)
     block = find_pinned_blocks(ledger_log).get(f"release.{release.name}")
-    if not charge or block is None or describe_changed_keys(respell_sql(block), plan.block):
+    if not charge or block is None:
+        return plan_release(file, release)
+    limited = limit_columns(file, charge["reads"])
+    try:
+        plan = plan_release(limited, release)
+    except InvalidReleaseError:  # it has another query now, for which `find_edits` has a better refusal
+        return plan_release(file, release)
+    if describe_changed_keys(respell_sql(block), plan.block):
         return plan
-    again = plan_release(file, plan.release, charge.get("mechanisms", ()))
+    again = plan_release(limited, plan.release, charge.get("mechanisms", ()))
     measures = charge["layout"]["measures"]  # alerts come last and are no columns of the query
     layout = {**charge["layout"], "measures": measures[: len(measures) - len(again.alerts)]}
     return replace(again, block=block, query=rename_columns(again.query, layout))
+
+
+def limit_columns(file: PipelineFile, names: Collection[str]) -> PipelineFile:
+    """Return the file with these columns of its stream, and those that concern every release."""
+    stream = file.stream
+    wanted = {*names, *stream.reports, stream.user}
+    columns = {name: column for name, column in stream.columns.items() if name in wanted}
+    return replace(file, stream=replace(stream, columns=columns))
 
 
 def restore_charged_loss(release: Release, ledger_log: LedgerLog) -> Release:
@@ -107,9 +131,13 @@ def describe_changed_keys(before: str, after: str) -> str:
     >>> describe_changed_keys('{"tick": 1, "columns": {"a": 1, "b": 2}}', '{"tick": 2, "columns": {"a": 1}}')
     'columns.b, tick'
     """
+    return ", ".join(find_changed_keys(before, after))
+
+
+def find_changed_keys(before: str, after: str) -> list[str]:
+    """Return the keys of a block that differ, those of columns with the column's name."""
     old, new = _flatten_keys(json.loads(before)), _flatten_keys(json.loads(after))
-    keys = sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
-    return ", ".join(keys)
+    return sorted(key for key in old.keys() | new.keys() if old.get(key) != new.get(key))
 
 
 def _flatten_keys(block: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,6 +158,14 @@ class Edits:
     ended_releases: tuple[str, ...] = ()
     budget: tuple[Loss, Loss] | None = None  # before and after
     refusals: tuple[str, ...] = ()
+    new_columns: tuple[str, ...] = ()
+    changed_columns: tuple[str, ...] = ()
+    removed_columns: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns whose declarations differ."""
+        return sorted((*self.new_columns, *self.changed_columns, *self.removed_columns))
 
 
 def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: LedgerLog) -> Edits:
@@ -139,8 +175,11 @@ def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: L
     names = [release.name for release in file.releases]
     running = ledger_log.latest_releases()
     new = [name for name in names if name not in running]
+    before, after = (
+        json.loads(text)["columns"] for text in (texts.get("stream", file.blocks["stream"]), file.blocks["stream"])
+    )
     refused = [
-        *_find_stream_changes(file, texts),
+        *_find_stream_changes(file, texts, find_fixed_columns(file.stream, ledger_log)),
         *_find_lookup_changes(file, planned, texts),
         *_find_name_conflicts(file, running),
     ]
@@ -166,7 +205,22 @@ def find_edits(file: PipelineFile, planned: Sequence[ReleasePlan], ledger_log: L
         ended_releases=tuple(n for n, entry in ledger_log.open_releases().items() if base_name(n) not in names),
         budget=_find_budget_change(file, ledger_log),
         refusals=tuple(refused),
+        new_columns=tuple(sorted(after.keys() - before.keys())),
+        changed_columns=tuple(sorted(name for name in after.keys() & before.keys() if after[name] != before[name])),
+        removed_columns=tuple(sorted(before.keys() - after.keys())),
     )
+
+
+def find_fixed_columns(stream: Stream, ledger_log: LedgerLog) -> dict[str, str]:
+    """Return the columns whose declarations are fixed, and the reason for each."""
+    entries = ledger_log.releases.values()
+    found = {name: f"release {entry.name} reads it" for entry in entries for name in entry.reads}
+    found |= dict.fromkeys(ledger_log.columns, "its reports are charged")
+    return found | {
+        name: words
+        for name, words in ((stream.user, "it names the users"), (stream.weight, "it has the weights"))
+        if name
+    }
 
 
 def _find_name_conflicts(file: PipelineFile, running: Mapping[str, ChargedRelease]) -> list[str]:
@@ -185,10 +239,17 @@ def _find_changed_keys(plan: ReleasePlan, block: str, ledger_log: LedgerLog) -> 
     return "" if normalize_json(plan.layout) == find_charge_body(plan.name, ledger_log)["layout"] else "shape"
 
 
-def _find_stream_changes(file: PipelineFile, texts: Mapping[str, str]) -> list[str]:
-    blocks = {name: file.blocks[name] for name in FIXED_BLOCKS}.items()
-    keys = ", ".join(filter(None, (describe_changed_keys(texts.get(name, text), text) for name, text in blocks)))
-    rule = f"stream must stay as it was at the first charge, got another {keys}"
+def _find_stream_changes(file: PipelineFile, texts: Mapping[str, str], fixed: Mapping[str, str]) -> list[str]:
+    """Return a refusal if the stream differs in more than columns that nothing charged depends on."""
+    keys = []
+    for name in FIXED_BLOCKS:
+        for key in find_changed_keys(texts.get(name, file.blocks[name]), file.blocks[name]):
+            column = key.removeprefix("columns.")
+            if key == column:
+                keys.append(key)
+            elif column in fixed:
+                keys.append(f"{key} ({fixed[column]})")
+    rule = f"stream must stay as it was at the first charge, got another {', '.join(keys)}"
     return [f"{rule}: put it back; a new pipeline over the same people is a second budget"] if keys else []
 
 

@@ -13,8 +13,8 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import PipelineFile
 from streamgauge.config.stream import ARRIVAL_COLUMN, describe_contributions
 from streamgauge.noise.entropy import read_system_key
-from streamgauge.plan.planner import plan_release
-from streamgauge.records.source_schema import SourceSchema, find_refusal, find_refusals
+from streamgauge.plan.planner import ReleasePlan, plan_release
+from streamgauge.records.source_schema import SourceSchema, find_refusal, find_refusals, select_unread
 from streamgauge.releases.release import TickRelease
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.adhoc.releases import (
@@ -31,6 +31,7 @@ from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
 from streamgauge.runtime.options import Options, RecordShares
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
+from streamgauge.runtime.published import read_ledger_entries
 from streamgauge.runtime.publisher import Publisher, build_schemas
 from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals, state_name
 from streamgauge.runtime.resources import acquire_lock, open_publisher
@@ -153,7 +154,7 @@ def start_session(
         raise RunRefusedError(f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list")
     if refusal := find_engine_refusal(options.memory):
         raise RunRefusedError(f"{file.path.name}: {refusal}")
-    for release in file.releases:
+    for release in () if read_ledger_entries(file) else file.releases:
         plan_release(file, release)  # refuses an unanswerable query before a store is created
     with ExitStack() as stack:
         acquire_lock(file, stack)
@@ -179,11 +180,20 @@ class SessionBuilder:
         self.fingerprint = fingerprint
         self.ledger_log = LedgerLog.read(self.store.ledger_entries(), file.stream.unit)
         self.file = self._add_adhoc_releases(file)
-        self.plans = [plan_as_charged(file, release, self.ledger_log) for release in self.file.releases]
+        self.plans = self._plan_releases()
         self.state, self.runs = self.store.state(), list[ReleaseRun]()  # no refusal in __init__ after this line
         self.is_source_missing = self.has_changed_source or file.stream.is_read_once  # if the charged source is gone
         self.buildable: dict[str, bool] = {}  # by ended release: True if it can be built
         self.start_time = options.clock.now()  # time of the end commands of this start that have none of their own
+
+    def _plan_releases(self) -> list[ReleasePlan]:
+        """Return the plans of all releases, as charged. An edit that is refused may be the reason that one has none."""
+        try:
+            return [plan_as_charged(self.file, release, self.ledger_log) for release in self.file.releases]
+        except InvalidReleaseError:
+            if reasons := find_edits(self.file, [], self.ledger_log).refusals:
+                raise RunRefusedError(f"{self.file.path.name}: {'; '.join(reasons)}") from None
+            raise
 
     @property
     def draining_releases(self) -> DrainingReleases:
@@ -303,8 +313,9 @@ class SessionBuilder:
             refusal := find_memory_refusal(self.plans)
         ):  # charged releases continue if they can
             reasons.append(refusal)
-        if not reasons and (changed.new_releases or self.has_changed_source):
-            reasons += find_refusals(self.file.stream, self.schemas())
+        if not reasons and (changed.new_releases or changed.new_columns or self.has_changed_source):
+            has_read = self.file.stream.mode == "streaming" and bool(self.ledger_log.releases)
+            reasons += find_refusals(self.file.stream, select_unread(self.schemas(), has_read=has_read))
         if reasons:
             raise RunRefusedError(f"{self.file.path.name}: {'; '.join(reasons)}")
 
@@ -320,7 +331,7 @@ class SessionBuilder:
             acts += self._charge_editions(changed)
         acts += log.charge_columns(self.file.stream.reports)
         acts += [log.charge(name, plans[name], self.first_new_tick) for name in changed.new_releases]
-        return acts + self.ledger_log.pin(self._collect_blocks())
+        return acts + self.ledger_log.pin(self._collect_blocks(), changed.columns)
 
     def _find_running(self) -> dict[str, ChargedRelease]:
         """Return the open releases and the ended ones that still run.

@@ -294,7 +294,7 @@ class ClinicDemo(LiveDemo):
         return self.visits
 
     def _build_feeder(self, address: str, tokens: Tokens) -> tuple[FeederThread, Sequence[str]]:
-        feeder = ClinicFeeder(address, tokens.create("clinic", "curator"), self.file.stream, self.visits)
+        feeder = ClinicFeeder(address, tokens.create("clinic", "sender"), self.file.stream, self.visits)
         secret = tokens.create("visitor", "analyst", Fraction(ANALYST_SHARE))
         return feeder, (
             f"A synthetic clinic is live at {address}",

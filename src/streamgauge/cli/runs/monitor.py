@@ -242,11 +242,13 @@ class RunMonitor:
         if not self.quiet:
             self._print(what, {"event": "note", "message": what})
 
-    def print_address(self, address: str, *, danger: str | None) -> None:
-        """Print the address of the server, and a warning."""
+    def print_address(self, address: str, *, danger: str | None, hints: Sequence[str] = ()) -> None:
+        """Print the address of the server, hints at missing tokens, and a warning."""
         if self.quiet:
             return
         self._print(f"serving on {address}", {"event": "serving", "address": address})
+        for hint in hints:
+            self._print(hint, {"event": "note", "message": hint})
         if danger:
             self._print(f"warning: {danger}", {"event": "warning", "message": danger})
 

@@ -1,5 +1,6 @@
 """A run and its server, from the first request to the last."""
 
+import shlex
 import socket
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -60,7 +61,8 @@ def run_server(
         app = build_app(
             runner, tokens, file.server, extra_routes=extra, hosts=hosts, log=monitor.log.write, access=access
         )
-        monitor.print_address(build_url(listener), danger=find_danger(listener, proxies))
+        danger, hints = find_danger(listener, proxies), find_token_hints(file, tokens)
+        monitor.print_address(build_url(listener), danger=danger, hints=() if extension else hints)
 
         most = file.server.max_streams + MAX_REQUEST_CONNECTIONS
         check_failure = FailureMonitor(runner, monitor).check
@@ -96,6 +98,20 @@ class FailureMonitor:
         if isinstance(failure, Exception) and not self.has_reported:
             self.has_reported = True
             self.monitor.print_failure(describe_error(failure)[0])
+
+
+def find_token_hints(file: PipelineFile, tokens: Tokens) -> list[str]:
+    """Return the commands that create the tokens without which nobody can read or send."""
+    roles, stream = {token.role for token in tokens.list_active()}, file.stream
+    command = f"streamgauge token create {shlex.quote(file.path.name)}"
+    hints = []
+    if not file.server.anonymous and not roles - {"sender"}:
+        hints.append(f"nobody can sign in yet: {command} NAME --role reader, or anonymous = true under [server]")
+    needs_sender = stream.source_facts.needs_server and stream.allow_reports_from != "anyone"
+    if needs_sender and not roles & {"sender", "curator"}:
+        role = stream.allow_reports_from or "sender"
+        hints.append(f"nobody can send yet: {command} NAME --role {role}")
+    return hints
 
 
 def find_danger(listener: socket.socket, proxies: Sequence[str]) -> str | None:

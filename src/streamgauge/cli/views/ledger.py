@@ -1,6 +1,6 @@
 """A ledger as tables."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 from typing import Any
 
@@ -9,7 +9,7 @@ from rich.text import Text
 
 from streamgauge.cli.console import add_row, build_cell, build_table, print_heading
 from streamgauge.config.settings import PipelineFile
-from streamgauge.privacy import Charge, Ledger
+from streamgauge.privacy import Charge
 from streamgauge.releases.release import format_utc_time
 from streamgauge.runtime.format import cost_text, loss_text, span_text, unit_text
 from streamgauge.runtime.intrusion.count import IntrusionCount
@@ -27,7 +27,7 @@ def show_ledger(console: Console, ledger_log: LedgerLog, file: PipelineFile) -> 
     budget = f"{loss_text(ledger_log.ledger.budget)} for {unit_text(ledger_log.unit)}"
     print_heading(console, file.path.name, budget)
     console.print()
-    console.print(_build_charges(ledger_log.ledger, file.stream.ticks))
+    console.print(_build_charges(ledger_log, file.stream.ticks, read_tick(file)))
     console.print()
     spent, left = loss_text(ledger_log.ledger.spent_loss()), loss_text(ledger_log.ledger.remainder())
     console.print(Text.assemble("spent ", (spent, "bold"), "   left ", (left, "bold green")))
@@ -43,24 +43,27 @@ def show_ledger(console: Console, ledger_log: LedgerLog, file: PipelineFile) -> 
     console.print(table)
 
 
-def _build_charges(ledger: Ledger, ticks: int | None) -> Any:
+def _build_charges(ledger_log: LedgerLog, ticks: int | None, newest: int) -> Any:
+    ledger = ledger_log.require_ledger()
+    finished = {name for name, each in ledger_log.releases.items() if each.final_tick and each.final_tick <= newest}
     table = build_table("charge", "loss", "ticks", "timeline", "", right_aligned=())
     known = [step.last or step.first for charge in ledger.entries for step in charge.timeline.steps]
     end = max([ticks or 0, *known])
     for charge in ledger.entries:
         if charge.active_timeline is None:
-            add_row(table, charge.name, "given back", "", "", _format_state(charge))
+            add_row(table, charge.name, "given back", "", "", _format_state(charge, finished))
             continue
         for step in charge.active_timeline.steps:
             cells = (charge.name, cost_text(step.loss, charge.delta), span_text(step.first, step.last))
-            add_row(table, *cells, _format_bar(step.first, step.last, end), _format_state(charge))
+            add_row(table, *cells, _format_bar(step.first, step.last, end), _format_state(charge, finished))
     return table
 
 
-def _format_state(charge: Charge) -> Text:
-    return (
-        Text("open", "green") if charge.end_tick is None else build_cell(f"ended after tick {charge.end_tick:,}", "dim")
-    )
+def _format_state(charge: Charge, finished: Collection[str]) -> Text:
+    """Return "finished" for a release that has published its last tick."""
+    if charge.end_tick is not None:
+        return build_cell(f"ended after tick {charge.end_tick:,}", "dim")
+    return Text("finished", "dim") if charge.name in finished else Text("open", "green")
 
 
 def _format_bar(first: int, last: int | None, end: int) -> Text:
@@ -94,6 +97,7 @@ def _describe_entry(act: LedgerEntry) -> Iterator[str]:
         yield str(body["column"])
     if act.kind == "pin":
         yield str(body["block"])
+        yield from (f"column {name}" for name in body.get("columns", ()))
     if act.kind == "charge" and "column" in body:
         yield f"reads column {body['column']}"
     elif "loss" in body:

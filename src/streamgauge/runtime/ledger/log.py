@@ -102,7 +102,7 @@ def hash_block(text: str) -> str:
     return sha256(text.encode()).hexdigest()
 
 
-CHARGE_KEYS = ("first", "last", "block", "column", "requested_by", "memory_bytes", "cpu_ms")  # as in the entry
+CHARGE_KEYS = ("first", "last", "block", "column", "requested_by", "memory_bytes", "cpu_ms", "reads")  # as in the entry
 
 
 @dataclass(frozen=True)
@@ -121,6 +121,7 @@ class ChargedRelease:
     requested_by: str | None = None  # the analyst of an ad hoc release
     memory_bytes: int = 0  # upper bound, of an ad hoc release
     cpu_ms: int = 0  # approximate work that it adds to a round
+    reads: Sequence[str] = ()  # columns of the stream that its query reads
 
     @property
     def loss(self) -> Loss:
@@ -224,6 +225,7 @@ class LedgerLog:
             raise InvalidReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}
         body |= {"block": hash_block(plan.block), "layout": plan.layout, "mechanisms": plan.mechanisms}
+        body["reads"] = sorted(plan.query.columns)
         release = plan.release
         if release.share is not None:
             body["share"] = str(release.share)
@@ -264,11 +266,14 @@ class LedgerLog:
         """The last tick of all ended releases."""
         return max((entry.end_tick or 0 for entry in self.releases.values()), default=0)
 
-    def pin(self, blocks: Mapping[str, str]) -> list[LedgerEntry]:
-        """Pin blocks of the file as they are used now."""
+    def pin(self, blocks: Mapping[str, str], columns: Sequence[str] = ()) -> list[LedgerEntry]:
+        """Pin blocks of the file as they are used now. `columns` are those that an edit of the stream changed."""
         new = {name: text for name, text in blocks.items() if self.pins.get(name) != hash_block(text)}
+        edited = {"stream": {"columns": list(columns)}} if columns else {}
         return [
-            self._append(LedgerEntry("pin", {"block": name, "hash": hash_block(text), "text": text}))
+            self._append(
+                LedgerEntry("pin", {"block": name, "hash": hash_block(text), "text": text, **edited.get(name, {})})
+            )
             for name, text in new.items()
         ]
 

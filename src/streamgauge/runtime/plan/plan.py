@@ -22,7 +22,7 @@ from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.plan.predict import build_hints, describe_dependence, find_crowding, find_lost_events, predict_errors
 from streamgauge.privacy import Loss, Remainder
-from streamgauge.records.source_schema import find_refusals
+from streamgauge.records.source_schema import find_refusals, select_unread
 from streamgauge.runtime.adhoc.releases import add_adhoc_releases, compute_last_tick
 from streamgauge.runtime.edits import Edits, find_edits, plan_as_charged
 from streamgauge.runtime.format import format_ordinal, refusal_text
@@ -190,10 +190,10 @@ def plan_pipeline(file: PipelineFile) -> Plan:
     hints = find_gaussian_hints([plan for plan in plans if plan.name in changed.new_releases], ledger_log)
     forecasts = tuple(forecast_release(plan, ledger_log, first, hints.get(plan.name, "")) for plan in plans)
     notes = tuple(f"confirm {key}" for key in file.unconfirmed_keys)
-    if changed.new_releases:
-        if shortage := find_memory_refusal(plans):
-            refused.append(f"{file.path.name}: {shortage}")
-        lacking, missing = _check_source(file)
+    if changed.new_releases and (shortage := find_memory_refusal(plans)):
+        refused.append(f"{file.path.name}: {shortage}")
+    if changed.new_releases or changed.new_columns:
+        lacking, missing = _check_source(file, has_read=bool(changed.continued_releases or changed.ended_releases))
         refused += lacking
         notes += missing
     return Plan(
@@ -211,14 +211,15 @@ def plan_pipeline(file: PipelineFile) -> Plan:
     )
 
 
-def _check_source(file: PipelineFile) -> tuple[list[str], tuple[str, ...]]:
+def _check_source(file: PipelineFile, *, has_read: bool) -> tuple[list[str], tuple[str, ...]]:
     """Return refusals by headers and schemas of the source, and a note if unreadable."""
     stream, base = file.stream, file.path.parent
     if not stream.source_facts.is_path:
         return [], ()
     try:
         source = open_batch_source(stream, base) if stream.mode == "batch" else open_streaming_source(stream, base)
-        refusals = find_refusals(stream, islice(source.schemas(), MAX_FILES))
+        schemas = select_unread(source.schemas(), has_read=has_read and stream.mode == "streaming")
+        refusals = find_refusals(stream, islice(schemas, MAX_FILES))
     except SourceError as refusal:
         return [], (str(refusal),)
     return [f"{file.path.name}: {refusal}" for refusal in refusals], ()

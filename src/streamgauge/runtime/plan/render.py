@@ -68,7 +68,7 @@ def sections(plan: Plan) -> list[tuple[str, list[str]]]:
 def change_lines(plan: Plan) -> list[str]:
     """Return the effects of an edit. A file that never ran has no edits."""
     edits = plan.edits
-    if not (edits.continued_releases or edits.ended_releases or edits.budget):
+    if not (edits.continued_releases or edits.ended_releases or edits.budget or edits.columns):
         return []
     starts = {release.name: release.first for release in plan.releases}
     lines = [f"{name} is new, and starts at tick {starts[name]:,}" for name in edits.new_releases if name in starts]
@@ -76,6 +76,9 @@ def change_lines(plan: Plan) -> list[str]:
     returns = "its budget returns for later ticks" if frees else "its budget does not return to anybody"
     stays = "what its reports have lost stays lost"
     lines += [f"{name} ends: {stays if name in plan.report_releases else returns}" for name in edits.ended_releases]
+    ways = {"is new": edits.new_columns, "is declared anew": edits.changed_columns, "is removed": edits.removed_columns}
+    if not plan.refusals:
+        lines += [f"column {name} {way}: no charged release reads it" for way, names in ways.items() for name in names]
     if edits.budget:
         before, after = map(loss_text, edits.budget)
         lines.append(f"the budget {before} becomes {after}: run --change-budget records it")
@@ -177,8 +180,9 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
     delta, discovered, ranking, requested_by, alerts, column, contributions), columns of reports (column, protocol,
     loss, on_repeat, reports_per_user, per_user), ledger (budget, before, after), edits (new_releases,
-    continued_releases, ended_releases, budget), refusals, notes, memory_bytes, intrusions (total, remaining;
-    null if none can be survived), plugins, unit (protects, contributions, assumption; null if there is none).
+    continued_releases, ended_releases, new_columns, changed_columns, removed_columns, budget), refusals, notes,
+    memory_bytes, intrusions (total, remaining; null if none can be survived), plugins, unit (protects,
+    contributions, assumption; null if there is none).
     """
     return {
         "file": plan.file.path.name,
@@ -205,7 +209,8 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
 
 
 def _edits_as_json(plan: Plan) -> dict[str, Any]:
-    names = ("new_releases", "continued_releases", "ended_releases")
+    names = [f"{kind}_releases" for kind in ("new", "continued", "ended")]
+    names += [f"{kind}_columns" for kind in ("new", "changed", "removed")]
     budget = plan.edits.budget and dict(zip(("before", "after"), map(loss_as_json, plan.edits.budget), strict=True))
     return {**{name: list(getattr(plan.edits, name)) for name in names}, "budget": budget}
 

@@ -1,6 +1,7 @@
 """Authentication, roles and sessions.
 
     reader < analyst < curator        each has the rights of the one before
+    sender                            posts events or reports, and reads the status of its own batches; nothing else
 
 A request has a bearer token or the cookie of a session. Without both it is a reader's if the file says
 `anonymous = true`, else it has no role. Only OPEN_PATHS under /api answer requests without a role.
@@ -31,7 +32,7 @@ from streamgauge.config.settings import ServerSettings
 from streamgauge.server.http.bodies import JSON_TYPE
 from streamgauge.server.http.errors import HttpError
 from streamgauge.server.http.limits import MAX_HEAD_BYTES, Limits, to_client_network
-from streamgauge.server.http.middleware import EVENTS_PATH, AllowedHosts, parse_origin_host
+from streamgauge.server.http.middleware import EVENTS_PATH, REPORTS_PATH, AllowedHosts, parse_origin_host
 from streamgauge.server.http.tokens import Token, Tokens, compute_digest, create_secret
 
 COOKIE_NAME = "streamgauge"
@@ -100,16 +101,25 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 class Role(IntEnum):
-    """Roles in ascending order of rights."""
+    """Roles in ascending order of rights. Only senders and curators may send."""
 
     ANONYMOUS = 0
-    READER = 1
-    ANALYST = 2
-    CURATOR = 3
+    SENDER = 1
+    READER = 2
+    ANALYST = 3
+    CURATOR = 4
 
     @property
     def word(self) -> str:
         return self.name.lower()
+
+    def includes(self, role: "Role") -> bool:
+        """Return whether this role has the rights of another.
+
+        >>> [Role.CURATOR.includes(Role.SENDER), Role.ANALYST.includes(Role.SENDER), Role.SENDER.includes(Role.READER)]
+        [True, False, False]
+        """
+        return self in (role, Role.CURATOR) or (self > role and role is not Role.SENDER)
 
 
 def is_always_allowed() -> bool:
@@ -139,8 +149,9 @@ def check_role(request: HTTPConnection, role: Role) -> Person:
     if person.role == Role.ANONYMOUS:
         rule = "a token must be sent as Authorization: Bearer TOKEN, got none"
         raise HttpError(401, "no_token", rule, {"WWW-Authenticate": "Bearer"})
-    if person.role < role:
-        rule = f"role must be {role.word} or more, got {person.role.word}"
+    if not person.role.includes(role):
+        words = "sender or curator" if role is Role.SENDER else f"{role.word} or more"
+        rule = f"role must be {words}, got {person.role.word}"
         raise HttpError(403, "wrong_role", rule)
     return person
 
@@ -182,7 +193,8 @@ class AuthMiddleware:
             scope["person"] = self._count_request(request)
             path = scope["path"]
             if path.startswith("/api/") and path not in OPEN_PATHS | self.public_paths:
-                check_role(request, Role.READER)
+                is_sender = scope["person"].role is Role.SENDER
+                check_role(request, Role.SENDER if is_sender and is_sender_path(path) else Role.READER)
         await self.app(scope, receive, send)
 
     def _count_request(self, request: Request) -> Person:
@@ -193,7 +205,7 @@ class AuthMiddleware:
         except HttpError:
             self.limits.count_request(find_client_address(request))
             raise
-        if not (self.skip_events and person.role == Role.CURATOR and request.url.path.startswith(EVENTS_PATH)):
+        if not (self.skip_events and person.role.includes(Role.SENDER) and request.url.path.startswith(EVENTS_PATH)):
             self.limits.count_request(person.client)
         return person
 
@@ -221,6 +233,11 @@ class AuthMiddleware:
             rule = "token must be one that is known and not revoked, got another"
             raise HttpError(401, "bad_token", rule, {"WWW-Authenticate": 'Bearer error="invalid_token"'})
         return token
+
+
+def is_sender_path(path: str) -> bool:
+    """Return whether a sender may use a path of the API."""
+    return path in (EVENTS_PATH, REPORTS_PATH) or path.startswith(f"{EVENTS_PATH}/")
 
 
 def to_person(token: Token, is_allowed: Callable[[], bool] = is_always_allowed) -> Person:

@@ -1,7 +1,7 @@
 """Tokens in a separate database next to the store (`tokens.db`, mode 0600).
 
+    sg_sender_…     sends events, reads nothing      sg_analyst_…    requests releases, up to a share of the budget
     sg_reader_…     reads published releases         sg_curator_…    sends events, reads counters
-    sg_analyst_…    requests releases, up to a share of the budget
 
 **Promise.** A secret is 256 random bits, shown once and stored as its SHA-256 only. So the disk contains no
 token. A secret is compared with every token in constant time, so the time of a request reveals nothing about
@@ -26,7 +26,7 @@ from streamgauge.files import create_file, make_private_folder
 from streamgauge.noise.entropy import read_system_key
 
 FILE_NAME = "tokens.db"
-ROLES = ("reader", "analyst", "curator")
+ROLES = ("sender", "reader", "analyst", "curator")
 CREATE_TABLE_SQL = """CREATE TABLE IF NOT EXISTS tokens (id INTEGER PRIMARY KEY, name TEXT NOT NULL, role TEXT NOT NULL,
 share TEXT, digest BLOB NOT NULL UNIQUE, created_at INTEGER NOT NULL, revoked_at INTEGER)"""
 TABLE_COLUMNS = "id, name, role, share, created_at, revoked_at, digest"

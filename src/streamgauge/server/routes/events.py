@@ -14,10 +14,11 @@ Events are accepted from the time at which one may lie in the first tick until a
 closed. Reports are accepted in a tick of a release that reads one of their columns, record by record, since
 they count in the tick of their arrival.
 
-**Privacy.** All routes here are for the curator: their replies, and the state of the inbox, depend on data. A
-refused batch is dropped with its reply. The tick ranges of releases are public. That a run catches up with the
-clock (`Progress.catch_up_tick`), stops or has failed depends on the machine. The columns of a device's record
-are public. None of this reveals other events.
+**Privacy.** All routes here are for the curator. A sender may use those under /api/events. Their replies, and the
+state of the inbox, depend on data: a sender learns when its own batches commit, and if the inbox is full. A refused
+batch is dropped with its reply. The tick ranges of releases are public. That a run catches up with the clock
+(`Progress.catch_up_tick`), stops or has failed depends on the machine. The columns of a device's record are public.
+None of this reveals other events.
 """
 
 import asyncio
@@ -167,7 +168,7 @@ def scope_key(request: Request, key: str) -> str:
 
 
 class EventRoutes:
-    """Routes of the curator's systems."""
+    """Routes of senders, and the counters of the curator."""
 
     scope_key = staticmethod(scope_key)
 
@@ -175,12 +176,12 @@ class EventRoutes:
         self.runner, self.limits, self.metrics = runner, limits, metrics
 
     def routes(self) -> list[Route]:
-        def build_route(path: str, endpoint: str, method: str = "GET") -> Route:
-            return Route(path, require_role(Role.CURATOR, getattr(self, endpoint)), methods=[method])
+        def build_route(path: str, endpoint: str, method: str = "GET", role: Role = Role.CURATOR) -> Route:
+            return Route(path, require_role(role, getattr(self, endpoint)), methods=[method])
 
         return [
-            build_route("/api/events", "post_batch", "POST"),
-            build_route("/api/events/{key:path}", "read_status"),
+            build_route("/api/events", "post_batch", "POST", Role.SENDER),
+            build_route("/api/events/{key:path}", "read_status", role=Role.SENDER),
             build_route("/api/quarantine", "read_quarantine"),
             build_route("/api/metrics", "read_metrics"),
             build_route("/metrics", "read_metrics"),
@@ -245,7 +246,7 @@ class EventRoutes:
 
     async def read_status(self, request: Request) -> Response:
         """Return the status of a batch."""
-        key = parse_key(request.path_params["key"])
+        key = parse_key(request.path_params["key"], "batch key")
         inbox, own = self.runner.inbox, self.scope_key(request, key)
         return JSONResponse({"batch": key, "status": "unknown" if inbox is None else inbox.find_status(own)})
 
@@ -262,11 +263,11 @@ class EventRoutes:
         return Response(self.metrics.render(), media_type=PROMETHEUS_TYPE)
 
 
-def parse_key(text: str | None) -> str:
+def parse_key(text: str | None, name: str = "header Batch-Key") -> str:
     """Return the key of a batch, if it is valid."""
     if text is None or KEY_PATTERN.fullmatch(text) is None:
-        rule = "1 to 128 visible ASCII characters"
-        raise HttpError(422, "batch_key", f"batch key must be {rule}, got {'nothing' if text is None else 'others'}")
+        rule = f"{name} must be 1 to 128 visible ASCII characters"
+        raise HttpError(422, "batch_key", f"{rule}, got {'nothing' if text is None else 'others'}")
     return text
 
 

@@ -46,7 +46,11 @@ class LoginRoutes:
         if token is None:
             rule = "token must be one that is known and not revoked, got another"
             raise HttpError(401, "bad_token", rule, {"WWW-Authenticate": "Bearer"})
-        reply = JSONResponse(await self._person_as_json(to_person(token)))
+        person = to_person(token)
+        if not person.role.includes(Role.READER):
+            rule = f"role must be reader or more to sign in, got {person.role.word}"
+            raise HttpError(403, "wrong_role", f"{rule}, whose token posts events and reads nothing")
+        reply = JSONResponse(await self._person_as_json(person))
         self.sessions.close(request.cookies.get(COOKIE_NAME, ""))
         set_cookie(reply, self.sessions.create(token), secure=self._is_secure(request))
         return reply

@@ -258,8 +258,9 @@ class ReportRoutes:
         self.max_body_bytes = min(settings.max_body, each * self.max_records)
 
     def routes(self) -> list[Route]:
+        sender = Role.SENDER if self.stream.allow_reports_from == "sender" else Role.CURATOR
         found = [
-            Route(REPORTS_PATH, self._wrap_endpoint(Role.CURATOR, self.post_reports), methods=["POST"]),
+            Route(REPORTS_PATH, self._wrap_endpoint(sender, self.post_reports), methods=["POST"]),
             Route(COLLECTION_PATH, self._wrap_endpoint(Role.READER, self.read_collection), methods=["GET"]),
         ]
         if self.stream.has_reports:
@@ -321,7 +322,7 @@ class ReportRoutes:
             return None
         if self.is_anonymous and ANONYMOUS_KEY_PATTERN.fullmatch(key) is None:
             rule = "22 to 128 visible ASCII characters, drawn at random, or left out"
-            raise HttpError(422, "batch_key", f"batch key must be {rule}, got others")
+            raise HttpError(422, "batch_key", f"header Batch-Key must be {rule}, got others")
         return f"anyone {key}" if self.is_anonymous else scope_key(request, parse_key(key))
 
     def _find_inbox(self) -> EventInbox:
