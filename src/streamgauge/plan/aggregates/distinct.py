@@ -68,7 +68,8 @@ def build_distinct_part(group: AggregateGroup, settings: PartSettings, stream: S
 def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stream, cell: Cell) -> PartDraft:
     """Return the part that counts the codes that are there, of a stream whose events have weights.
 
-    A user is one code, if codes are users and no two share one. Else a unit changes the history of a code.
+    A user is one code, if codes are users and no two share one. Else a unit changes the history of a code. Users
+    differ by their texts, and "1" and "1.0" are one number: only declared texts are codes of their own.
     """
     codes, weight = group.aggregates[0].codes, weight_sql(stream)
     column = stream.columns.get(codes.column) if codes is not None else None
@@ -80,7 +81,7 @@ def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stre
             f'window must be "running" for COUNT(DISTINCT ...) where events have weights, got "{settings.window}"'
         )
     given = settings.to_settings()
-    if isinstance(settings.unit, User) and (codes.is_hashed or column.other):
+    if isinstance(settings.unit, User) and (codes.is_hashed or column.other or column.kind != "text"):
         given["unit"] = Event()
     statistic = Distinct(
         settings.loss, universe=codes.universe, hashed=codes.is_hashed, max_changes=column.max_changes, **given
