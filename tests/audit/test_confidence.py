@@ -9,6 +9,7 @@ from scipy.stats import binom
 from streamgauge.audit.attack.confidence import (
     bound_delta,
     bound_epsilon,
+    bound_integer_rho,
     bound_rho,
     highest_rates,
     lowest_mean,
@@ -64,3 +65,18 @@ def test_rho_bound_is_below_true_divergence_of_two_coins() -> None:
     assert 0.98 * truth < bound_rho(evidence, *counts, 1e-6) < truth
     wrong = bound_rho(np.array([1.0, -3.0]), *counts, 1e-6)
     assert wrong < truth, "evidence that is wrong shows less, never more"
+
+
+def test_integer_rho_is_bounded_by_order_two_not_by_kl() -> None:
+    """Laws whose KL is above half of their divergence of order 2: the bound stays below the latter."""
+    one, other = np.array([0.5, 0.5 - 1e-3, 1e-3]), np.array([0.25, 0.75 - 1e-3, 1e-3])
+    truth = log((one**2 / other).sum()) / 2
+    runs, evidence = 10**7, np.log(one / other)
+    counts = np.rint(one * runs), np.rint(other * runs)
+    assert 0.98 * truth < bound_integer_rho(evidence, *counts, 1e-6) < truth
+    assert bound_integer_rho(np.array([1.0, -3.0, 0.0]), *counts, 1e-6) < truth
+    assert bound_integer_rho(evidence, counts[0], counts[0], 1e-6) == 0
+    gaussian = np.exp(-((np.arange(-40, 42)[:, None] - [0, 1]) ** 2) / 18).T
+    gaussian /= gaussian.sum(axis=1, keepdims=True)
+    best = np.clip(np.log(gaussian[1] / gaussian[0]), -2, 2)
+    assert bound_integer_rho(best, *(np.rint(law * 10**8) for law in gaussian[::-1]), 1e-6) < 1 / 18

@@ -187,6 +187,32 @@ def test_polynomial_decay_is_requested_with_exponent_and_horizon(page):
     assert found["sent"] == [["sliding 30s", None], ["decayed polynomial 1.5", "end"], ["sliding 30s", None]]
 
 
+SEVERAL = """async ([stream, texts]) => {
+    const {RequestForm} = await import('/page/request_form.js');
+    const requestForm = new RequestForm({onRequest() {}, signIn() {}, say() {}, onForbidden() {}});
+    requestForm.setContext({user: {role: 'analyst', name: 'ana'}, stream, ledger: {file: 'f', budget: {epsilon: '3'}}});
+    const form = document.getElementById('ask-form'), sent = [], fetched = window.fetch;
+    window.fetch = async (path, told) => { sent.push(JSON.parse(told.body).window); throw new Error('no server'); };
+    for (const [kind, text] of texts) {
+        form.window.value = kind;
+        form.window.dispatchEvent(new Event('change'));
+        form.span.value = text;
+        form.span.dispatchEvent(new Event('input'));
+        form.querySelector('.row button').click();
+        await new Promise((done) => setTimeout(done, 20));
+    }
+    window.fetch = fetched;
+    return sent;
+}"""
+
+
+def test_several_sliding_windows_are_requested_as_one_array(page):
+    stream = {"name": "v", "mode": "streaming", "end": None, "columns": []}
+    texts = [("sliding", " 1h , 24h,"), ("sliding", "1h,"), ("sliding", ""), ("decayed half-life", "1h, 2h")]
+    found = page.evaluate(SEVERAL, [stream, texts])
+    assert found == [["sliding 1h", "sliding 24h"], "sliding 1h", "sliding ", "decayed half-life 1h, 2h"]
+
+
 def test_form_of_mixed_streams_shows_price_of_other_columns(page):
     mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
     others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])

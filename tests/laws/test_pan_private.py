@@ -27,7 +27,7 @@ every_private_case = pytest.mark.parametrize("case", PRIVATE, ids=str)
 
 
 def declared(claim: LinearMechanism[Any]) -> float:
-    return float(claim.loss.additive_loss.amount) * (1 + 1e-6)
+    return float(claim.charged_loss.amount) * (1 + 1e-6)
 
 
 @pytest.mark.one_of_each("case")

@@ -43,7 +43,7 @@ def lost(strategy: Strategy, ticks: tuple[int, ...], moves: np.ndarray) -> float
 
 
 def declared(claim: LinearMechanism[Any]) -> float:
-    return float(claim.loss.additive_loss.amount)
+    return float(claim.charged_loss.amount)
 
 
 @pytest.mark.one_of_each("case", "move")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from streamgauge.noise import DiscreteGaussian
-from streamgauge.privacy import Approx, Pure, Zcdp
+from streamgauge.privacy import Approx, IntegerZcdp, PrivacyError, Pure, Zcdp
 from streamgauge.privacy.conversions import epsilon_from_rho, find_best_order, group_delta
 
 law = settings(deadline=None, max_examples=60)
@@ -151,13 +151,24 @@ def test_best_integer_order_lies_between_best_order_and_closed_form(rho: Fractio
 @pytest.mark.parametrize("rho", RHOS)
 @pytest.mark.parametrize("delta", DELTAS)
 def test_integer_orders_agree_with_dp_accounting_over_the_same_orders(rho: str, delta: float) -> None:
-    from dp_accounting import ZCDpEvent
-    from dp_accounting.rdp import RdpAccountant
+    ours, theirs = (IntegerZcdp(rho).as_approx(delta, method=method) for method in ("closed form", "dp-accounting"))
+    assert float(ours.epsilon) == pytest.approx(float(theirs.epsilon), rel=1e-3, abs=2e-9)
 
-    theirs = RdpAccountant([*range(2, 2000), *(2**i for i in range(11, 24))])
-    theirs.compose(ZCDpEvent(float(Fraction(rho))))
-    ours = epsilon_from_rho(Fraction(rho), Fraction(delta), integer_orders=True)
-    assert float(ours) == pytest.approx(max(1e-15, theirs.get_epsilon(delta)), rel=1e-3, abs=1e-9)
+
+def test_integer_orders_imply_no_zcdp_and_nothing_for_groups() -> None:
+    loss = IntegerZcdp("1/2")
+    for convert in (loss.as_zcdp, loss.as_pure):
+        with pytest.raises(PrivacyError, match=r"^loss must be"):
+            convert()
+    with pytest.raises(PrivacyError, match=r"^size must be 1 under IntegerZcdp\(rho=1/2\), got 2: group privacy"):
+        loss.group(2)
+    assert loss.group(1) == loss
+    assert (loss + Zcdp("1/4"), Zcdp("1/4") + loss) == (IntegerZcdp("3/4"), IntegerZcdp("3/4"))
+    assert loss.restate(Pure(1)) == Zcdp("1/2").as_integer_zcdp() == loss
+    assert loss.part("1/4") == IntegerZcdp("1/8")
+    assert loss.calibrate(l1=1, l2_squared=1) == Zcdp("1/2").calibrate(l1=1, l2_squared=1)
+    assert IntegerZcdp.zero().as_approx("1/10") == Approx.zero()
+    assert isinstance(loss, Zcdp) is False
 
 
 @law
@@ -165,7 +176,7 @@ def test_integer_orders_agree_with_dp_accounting_over_the_same_orders(rho: str, 
 def test_there_and_back_at_integer_orders_never_gains(amount: Fraction, delta: Fraction) -> None:
     loss = Approx(amount, delta)
     rho = loss.integer_order_loss.rho
-    back = epsilon_from_rho(rho, delta, integer_orders=True)
+    back = IntegerZcdp(rho).as_approx(delta).epsilon
     assert loss.epsilon * (1 - Fraction(1, 10**6)) <= back <= loss.epsilon
     assert rho <= loss.additive_loss.rho * (1 + Fraction(1, 10**9))
 

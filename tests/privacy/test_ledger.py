@@ -14,10 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from streamgauge.continual import Kary, TwoPart
 from streamgauge.privacy import (
     Approx,
     BudgetExceededError,
     Event,
+    IntegerZcdp,
     Ledger,
     Loss,
     PrivacyError,
@@ -394,7 +396,7 @@ def test_sums_with_integer_order_charges_convert_at_integer_orders() -> None:
     budget = Approx(6, 1e-6)
     ledger, other = Ledger(budget, Event()), Ledger(budget, Event())
     rho = budget.integer_order_loss.rho
-    ledger.charge("memory", Zcdp(rho / 2), native=True, integer_orders=True)
+    ledger.charge("memory", IntegerZcdp(rho / 2), native=True)
     other.charge("all orders", Zcdp(rho / 2), native=True)
     assert ledger.spent_loss().epsilon == epsilon_from_rho(rho / 2, budget.delta, integer_orders=True)
     assert ledger.spent_loss().epsilon > other.spent_loss().epsilon
@@ -403,7 +405,8 @@ def test_sums_with_integer_order_charges_convert_at_integer_orders() -> None:
     ledger.charge("rest", Zcdp(rho / 2))
     assert ledger.spent_loss() <= budget
     with pytest.raises(BudgetExceededError):
-        ledger.charge("more", Zcdp(rho / 10**6))
+        ledger.charge("more", IntegerZcdp(rho / 10**6))
+    assert Ledger(budget, Event(), integer_orders=True).remaining_loss() == Zcdp(rho)
 
 
 def test_first_integer_order_charge_is_weighed_against_all_ticks() -> None:
@@ -411,18 +414,49 @@ def test_first_integer_order_charge_is_weighed_against_all_ticks() -> None:
     ledger = Ledger(budget, Event())
     ledger.charge("all orders", budget.additive_loss, first=1, last=9)
     with pytest.raises(BudgetExceededError):
-        ledger.charge("memory", Zcdp("1/10"), first=20, integer_orders=True)
+        ledger.charge("memory", IntegerZcdp("1/10"), first=20)
     assert ledger.spent_loss() <= budget
     assert ledger.charge("all orders", budget.additive_loss, first=20).number == 1
 
 
 def test_integer_order_charges_need_the_whole_unit_and_a_delta() -> None:
-    with pytest.raises(PrivacyError, match=r"^integer_orders must be False under a budget of Zcdp\(rho=1\), got True$"):
-        Ledger(Zcdp(1), Event()).charge("r", Zcdp("1/2"), integer_orders=True)
+    rule = r"^loss must be one of all orders under a budget of Zcdp\(rho=1\), got IntegerZcdp\(rho=1/2\)$"
+    with pytest.raises(PrivacyError, match=rule):
+        Ledger(Zcdp(1), Event()).charge("r", IntegerZcdp("1/2"))
+    with pytest.raises(PrivacyError, match=r"^loss must be one of all orders under a budget of Pure"):
+        Ledger(Pure(1), Event()).charge("r", IntegerZcdp("1/2"))
+    with pytest.raises(ValueError, match=r"^budget must be Pure, Zcdp or Approx, got IntegerZcdp"):
+        Ledger(IntegerZcdp(1), Event())
     week = Ledger(Approx(6, 1e-6), WEvent(7))
     rule = (
-        r"^integer_orders must be False unless the loss is of the whole unit \(native=True\), got True with a loss of"
+        r"^loss must be one of all orders unless the loss is of the whole unit \(native=True\), got IntegerZcdp\(rho="
     )
     with pytest.raises(PrivacyError, match=rule):
-        week.charge("r", Zcdp("1/100"), integer_orders=True)
-    assert week.charge("r", Zcdp("1/100"), native=True, integer_orders=True).integer_orders
+        week.charge("r", IntegerZcdp("1/100"))
+    charge = week.charge("r", IntegerZcdp("1/100"), native=True)
+    assert charge.timeline.needs_integer_orders
+    assert week.end(charge, ingested=3).active_timeline.needs_integer_orders
+
+
+def test_integer_orders_stay_after_their_charge_was_freed() -> None:
+    ledger = Ledger(Approx(6, 1e-6), Event())
+    ledger.end(ledger.charge("memory", IntegerZcdp("1/100"), first=5), ingested=0)
+    ledger.charge("all orders", Zcdp("1/4"))
+    assert ledger.spent_loss().epsilon == epsilon_from_rho(Fraction(1, 4), Fraction("1e-6"), integer_orders=True)
+
+
+def test_mechanisms_name_the_loss_that_the_ledger_charges() -> None:
+    """The accounting follows from the claim: no caller says it, and none can forget it."""
+    budget = Approx(3, 1e-6)
+    claim = TwoPart(budget, horizon=64)
+    assert claim.charged_loss == budget.integer_order_loss
+    assert Kary(budget, horizon=64, pan_private=True).charged_loss == budget.additive_loss
+    assert TwoPart(Pure(1), horizon=64).charged_loss == Pure(1)
+    ledger = Ledger(budget, Event())
+    ledger.charge("memory", claim.charged_loss)
+    assert ledger.spent_loss() <= budget
+    assert ledger.remaining_loss().amount == 0
+    with pytest.raises(PrivacyError, match="charge the charged_loss of a mechanism"):
+        Ledger(budget, Event()).charge("memory", claim.loss)
+    with pytest.raises(BudgetExceededError):
+        Ledger(budget, Event()).charge("memory", IntegerZcdp(budget.additive_loss.rho))

@@ -284,7 +284,7 @@ def test_plan_of_user_table_depends_on_hashed_column(tmp_path: Path, column: Tab
     ("release", "stream", "told"),
     [
         ({"window": "decayed half-life 20s"}, {}, 'window must be "running", "each" or "sliding ..." with'),
-        ({"mechanism": "Binary", "horizon": "100s"}, {}, 'mechanism must be "auto" or one of "Kary"'),
+        ({"mechanism": "Binary", "horizon": "100s"}, {}, 'mechanism must be "auto" or one of "Hybrid", "Kary"'),
         ({"sql": "SELECT COUNT(DISTINCT g) FROM v"}, {}, "COUNT(DISTINCT column) must be of the users' column"),
         ({"sql": "SELECT DENSITY(g) FROM v"}, {}, "DENSITY must be used under unit = { user = ... } with"),
         ({"sql": "SELECT COUNT(*) FROM v"}, OF_USERS, "aggregates must be COUNT(DISTINCT user), DENSITY"),

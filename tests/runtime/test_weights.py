@@ -126,6 +126,26 @@ def test_user_of_one_value_pays_for_its_changes_alone(tmp_path: Path) -> None:
     assert others.statistic.tick_sensitivity == Sensitivity(4, 8, 4)
 
 
+@pytest.mark.parametrize(("values", "texts"), [([1, 2], ("1", "1.0")), ([True, False], ("true", "TRUE"))])
+def test_users_whose_texts_share_a_value_pay_for_both(
+    tmp_path: Path, values: list[Any], texts: tuple[str, str]
+) -> None:
+    """Users differ by text, codes by value: a second text moves the one change of the code to another tick."""
+    columns = COLUMNS | {"user": {"values": values, "max_changes": 1}}
+    unit = {"user": "user", "max_events_per_tick": 2, "max_ticks": 5}
+    (part,) = parts(tmp_path, HASHED, unit=unit, columns=columns)
+    moved, records = [], [event(55, user=texts[0], change=1), event(5, user=texts[1], change=1)]
+    for name, given in (("one", records[:1]), ("both", records)):
+        made = pipeline(
+            tmp_path, weighed(HASHED, sinks=[], unit=unit, columns=columns, source=f"{name}.jsonl"), f"{name}.toml"
+        )
+        write(tmp_path, given, f"{name}.jsonl")
+        run(made)
+        moved.append(np.diff([0, *(value for (value,) in published(made, "users"))]))
+    assert np.abs(moved[1] - moved[0]).sum() == 2 <= part.statistic.tick_sensitivity.l1
+    assert part.statistic.tick_sensitivity == Sensitivity(2, 4, 2)
+
+
 def test_the_weight_and_the_changes_are_pinned(tmp_path: Path) -> None:
     file = pipeline(tmp_path, weighed()).file
     text = build_blocks(file.stream, file.lookups, file.releases)["stream"]

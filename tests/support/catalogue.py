@@ -22,6 +22,7 @@ LOSSES = {
     sg.Pure: sg.Pure(Fraction(1, 2)),
     sg.Zcdp: sg.Zcdp(Fraction(1, 8)),
     sg.Approx: sg.Approx(1, Fraction(1, 10**6)),
+    sg.IntegerZcdp: sg.IntegerZcdp(Fraction(1, 8)),
 }
 SETTINGS: dict[str, list[dict[str, Any]]] = {
     "Kary": [{}, {"branching": 3}, {"branching": 2}, {"branching": 3, "open_ticks": True}],

@@ -48,7 +48,7 @@ def build_pairs(
     mechanism: LinearMechanism[Any], view: LinearView, found: Iterable[PlacedUnit], other_groups: int = 0
 ) -> Iterator[Pair]:
     """Build pairs of units in streams, one stream for all groups; `other_groups` have no unit."""
-    move = spread_unit(mechanism.tick_sensitivity, mechanism.loss.additive_loss.currency == "pure")
+    move = spread_unit(mechanism.tick_sensitivity, mechanism.charged_loss.currency == "pure")
     for pattern, stream, where in found:
         other = np.tile(stream, (len(move) + other_groups, 1))
         one = add_unit(other, np.pad(move, (0, other_groups)), pattern)

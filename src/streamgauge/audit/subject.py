@@ -114,9 +114,9 @@ class ClaimSubject:
 
     @property
     def loss(self) -> Loss:
-        """The claimed loss; of a linear mechanism the one that its noise is calibrated to."""
-        loss: Loss = self.claim.loss
-        return loss.additive_loss if isinstance(self.claim, LinearMechanism) else loss
+        """The claimed loss; of a linear mechanism the one that its noise is calibrated to, in its own accounting."""
+        loss: Loss = self.claim.charged_loss if isinstance(self.claim, LinearMechanism) else self.claim.loss
+        return loss
 
     @cached_property
     def source(self) -> Noise:

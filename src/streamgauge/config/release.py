@@ -48,7 +48,17 @@ from streamgauge.config.settings import Release, Stream
 from streamgauge.config.toml_table import Rule, TomlTable
 from streamgauge.config.windows import build_ticks_rule, build_window_list_rule, build_window_rule, split_windows
 from streamgauge.postprocess import EventMonitor
-from streamgauge.privacy import Approx, BudgetExceededError, Ledger, Loss, Pure, Tick, Zcdp, is_charged_whole
+from streamgauge.privacy import (
+    AdditiveLoss,
+    Approx,
+    BudgetExceededError,
+    Ledger,
+    Loss,
+    Pure,
+    Tick,
+    Zcdp,
+    is_charged_whole,
+)
 
 ALERT_KEYS = ("kind", "size", "window", "measure", "name")
 MIN_WINDOW_TICKS = {"jump": 2, "drop": 2, "low": 1, "threshold": 1}  # ticks, if no window is given
@@ -165,20 +175,24 @@ def parse_releases(top: TomlTable, stream: Stream) -> tuple[Release, ...]:
 def parse_release(value: Any, stream: Stream) -> Release:
     """Return one release that is not in a file."""
     table = _open_table("release", value)
-    return _build_release(
-        table, stream, stream.budget.additive_loss_after_delta(_parse_delta(table, stream.budget) or Fraction(0))
-    )
+    spent_delta = _parse_delta(table, stream.budget) or Fraction(0)
+    if not stream.allows_integer_orders:
+        return _build_release(table, stream, stream.budget.additive_loss_after_delta(spent_delta))
+    ledger = Ledger(stream.budget, stream.unit, integer_orders=True)
+    return _build_release(table, stream, ledger.remaining_loss(delta=spent_delta))
 
 
-def _compute_shared_loss(stream: Stream, spent_delta: Fraction, pure: Sequence[Pure]) -> Pure | Zcdp:
+def _compute_shared_loss(stream: Stream, spent_delta: Fraction, pure: Sequence[Pure]) -> AdditiveLoss:
     """Return the loss that shares divide.
 
-    It is the budget minus deltas and, if the budget has a delta itself, minus pure losses.
+    It is the budget minus deltas and, if the budget has a delta itself, minus pure losses. If the stream may have
+    noise that looks ahead, all of it can be charged at integer orders.
     """
     budget, unit = stream.budget, stream.unit
     if not isinstance(budget, Approx):
         return budget.additive_loss_after_delta(spent_delta)
-    ledger, native = Ledger(budget, unit), is_charged_whole(unit)
+    ledger = Ledger(budget, unit, integer_orders=stream.allows_integer_orders)
+    native = is_charged_whole(unit)
     try:
         for report in stream.reports.values():
             ledger.charge("column", report.loss)
@@ -197,7 +211,7 @@ def _open_table(where: str, value: Any) -> TomlTable:
     return TomlTable.parse(where, value, RELEASE_KEYS)
 
 
-def _build_release(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None) -> Release:
+def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Release:
     mechanism, settings = parse_mechanism(table, stream.plugins)
     window, shorter_windows = _parse_windows(table, stream.tick)
     ends = stream.ticks if stream.mode == "batch" or stream.pan_private else None
@@ -227,7 +241,7 @@ def _parse_windows(table: TomlTable, tick: int) -> tuple[str, tuple[int, ...]]:
     return table.get_optional("window", build_window_rule(tick), "running"), ()
 
 
-def _parse_loss(table: TomlTable, stream: Stream, shared: Pure | Zcdp | None) -> Loss:
+def _parse_loss(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Loss:
     budget, given = stream.budget, [key for key in COST_KEYS if key in table]
     if not given and stream.reports:
         return Pure.zero()  # its SQL decides whether it must have a cost (`build_report_parts`)

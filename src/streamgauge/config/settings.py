@@ -19,7 +19,7 @@ from streamgauge.config.endpoints import (
     find_sink_kind,
     find_source_kind,
 )
-from streamgauge.privacy import Loss, Unit
+from streamgauge.privacy import Approx, Loss, Unit, XAdjacent
 
 if TYPE_CHECKING:
     from streamgauge.config.columns import ReportColumn
@@ -98,6 +98,14 @@ class Stream:
     def is_read_once(self) -> bool:
         """True for a batch that cannot be read a second time."""
         return self.mode == "batch" and not self.source_facts.is_replayable
+
+    @property
+    def allows_integer_orders(self) -> bool:
+        """True if a release may have Gaussian noise that looks ahead: the budget has a delta, and memory is private.
+
+        Units of counters are whole: one event, or all of a w_event.
+        """
+        return self.pan_private and isinstance(self.budget, Approx) and not isinstance(self.unit, XAdjacent)
 
     @property
     def has_reports(self) -> bool:

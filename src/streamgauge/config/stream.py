@@ -103,7 +103,7 @@ from streamgauge.config.toml_table import Rule, TomlTable, join_key
 from streamgauge.privacy import Approx, Event, Loss, Pure, Tick, Unit, User, WEvent, XAdjacent, Zcdp
 
 PAN_PRIVATE_CLAUSE = "with pan_private = true"
-OPEN_COUNTERS = ("Kary", "SimpleII", "WindowSum")
+OPEN_COUNTERS = ("Hybrid", "Kary", "SimpleII", "TwoPart", "WindowSum")
 MAX_INTRUSIONS = 1000
 
 

@@ -3,8 +3,9 @@
 `compare` builds every candidate for a window and predicts its error from its settings alone. It lists the reasons
 of those that cannot make the promise. `choose` returns the best. No data is read.
 
-A loss in one currency follows from a stronger one. Pure(epsilon) implies Approx(epsilon, delta), and
-Pure(sqrt(2 rho)) implies Zcdp(rho). Both are among the candidates.
+A loss in one currency follows from a stronger one. Pure(epsilon) implies Approx(epsilon, delta), Pure(sqrt(2 rho))
+implies Zcdp(rho), and Zcdp(rho) implies IntegerZcdp(rho). All are among the candidates. The ledger charges the
+`charged_loss` of the choice: only a choice that needs integer orders is charged at them.
 """
 
 import re
@@ -37,7 +38,7 @@ from streamgauge.continual.trees.two_part import TwoPart
 from streamgauge.continual.trees.window_bridge import WindowBridge
 from streamgauge.continual.trees.window_sum import WindowSum
 from streamgauge.continual.validation import Bound, check_bound, check_whole
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, Zcdp
+from streamgauge.privacy import Approx, Event, IntegerZcdp, Loss, Pure, Unit, Zcdp
 
 DEFAULT_MEMORY_NUMBERS = 256  # numbers a group may keep
 BOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
@@ -60,6 +61,7 @@ UNBOUNDED_MECHANISMS: tuple[type[LinearMechanism[Any]], ...] = (
 )
 WINDOW_RULE = '"running", "each", "sliding TICKS", "decayed TICKS" (a half-life) or "decayed polynomial EXPONENT"'
 POLYNOMIAL_KIND = "decayed polynomial"
+LOSS_REFUSAL = "loss must be"  # begins the refusal of a loss of another kind
 _SIZED_WINDOW = re.compile(r"(sliding|decayed|decayed polynomial) ([0-9]{1,18}(?:\.[0-9]{1,18})?)")
 
 
@@ -180,8 +182,8 @@ def compare(
     which there are several, and unlimited for windows and decays. `plugins` are packages whose counters (entry
     points of `streamgauge.mechanisms`) are compared too, if the window is "running".
     """
-    if not isinstance(loss, Pure | Zcdp | Approx):
-        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {loss!r}")
+    if not isinstance(loss, Pure | Zcdp | IntegerZcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp, IntegerZcdp or Approx, got {loss!r}")
     check_bound(bound)
     for name, value in (("horizon", horizon), ("ticks", ticks)):
         if value is not None:
@@ -219,14 +221,18 @@ def _compare_candidates(
     found = []
     for sufficient in list_sufficient_losses(loss):
         for name, make in chain(list_candidates(window, horizon), _list_outside(window, horizon, plugins)):
-            label = name if sufficient is loss else f"{name} ({sufficient.currency})"
-            found.append(_build_candidate(label, partial(make, sufficient, request), judged, most))
+            label = f"{name} (pure)" if sufficient is not loss and isinstance(sufficient, Pure) else name
+            made = _build_candidate(label, partial(make, sufficient, request), judged, most)
+            if not (isinstance(loss, IntegerZcdp) and made.refusal.startswith(LOSS_REFUSAL)):
+                found.append(made)  # each has its line under the integer orders, or under the zCDP that implies them
     return MechanismComparison(tuple(sorted(found, key=lambda c: (bool(c.refusal), c.rmse))), judged)
 
 
 def list_sufficient_losses(loss: Loss) -> Iterator[Loss]:
-    """Yield the loss itself, and the pure one that implies it."""
+    """Yield the loss itself, and those that imply it."""
     yield loss
+    if isinstance(loss, IntegerZcdp):
+        yield loss.sufficient_loss
     additive = loss.additive_loss
     if not isinstance(additive, Pure):
         epsilon = Fraction(isqrt(int(2 * additive.rho * 2**80)), 2**40)

@@ -46,7 +46,7 @@ from streamgauge.continual.validation import (
     parse_bound,
 )
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
-from streamgauge.privacy import Event, Loss, Pure, Sensitivity, Unit
+from streamgauge.privacy import AdditiveLoss, Event, Loss, Pure, Sensitivity, Unit
 from streamgauge.registry import Registry
 
 MECHANISM_GROUP = "streamgauge.mechanisms"
@@ -85,6 +85,11 @@ class Mechanism(ABC, Generic[S, R]):
         super().__init_subclass__()
         claim = sys.modules[cls.__module__].__doc__
         cls.__doc__ = f"{cls.__doc__}\n\n{claim}" if cls.__doc__ and claim else cls.__doc__
+
+    @property
+    def charged_loss(self) -> AdditiveLoss:
+        """The loss that its noise is made for and that a ledger charges, in the accounting that it needs."""
+        return self.loss.additive_loss
 
     @cached_property
     def tick_sensitivity(self) -> Sensitivity:

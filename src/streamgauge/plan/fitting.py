@@ -23,7 +23,7 @@ from streamgauge.continual import Mechanism
 from streamgauge.continual.choice import POLYNOMIAL_KIND
 from streamgauge.plan.aggregates.function import LEAVE_OUT_HINT, AggregateGroup
 from streamgauge.plan.rollups import resolve_mechanism
-from streamgauge.privacy import Pure
+from streamgauge.privacy import Loss, Pure, Zcdp
 from streamgauge.sql.query import Query
 from streamgauge.statistics.mechanism_config import build_window_settings
 
@@ -47,7 +47,7 @@ def check_fit(release: Release, query: Query, stream: Stream, groups: Iterable[A
             for function in dict.fromkeys(aggregate.function for aggregate in group.aggregates):
                 function.check_adaptive(group, release, claim)
     _check_window(release, stream, claim)
-    _check_cost(release, claim)
+    _check_cost(release, stream, claim)
     if issubclass(claim, WEventMechanism) and not stream.unit.consecutive:
         rule = f'unit must be "event" or {{ w_event = ... }} for {release.mechanism}'
         raise InvalidReleaseError(f"{rule}, got users: name Pegasus, or {LEAVE_OUT_HINT}")
@@ -87,8 +87,17 @@ def _supports_window(claim: type[Mechanism[Any, Any]], window: str) -> bool:
     return True
 
 
-def _check_cost(release: Release, claim: type[Mechanism[Any, Any]]) -> None:
-    if isinstance(release.loss, claim.LOSSES):
+def find_part_loss(release: Release, stream: Stream) -> Loss:
+    """Return the loss of a release for its parts: a rho at integer orders, if the ledger can add those up.
+
+    Counters that bound all orders take it as the rho that it is, and are charged so.
+    """
+    allowed = stream.allows_integer_orders and isinstance(release.loss, Zcdp)
+    return release.loss.as_integer_zcdp() if allowed else release.loss
+
+
+def _check_cost(release: Release, stream: Stream, claim: type[Mechanism[Any, Any]]) -> None:
+    if isinstance(release.loss, claim.LOSSES) or isinstance(find_part_loss(release, stream), claim.LOSSES):
         return
     wanted, other = ("epsilon", "rho") if Pure in claim.LOSSES else ("rho", "epsilon")
     got = other if release.share is None else f"a share of a budget that is kept in {other}"

@@ -22,9 +22,10 @@ from streamgauge.plan.aggregates.function import AggregateGroup, Output, PartSet
 from streamgauge.plan.aggregates.prediction import Predict, predict_counter
 from streamgauge.plan.aggregates.user_tables import check_user_release
 from streamgauge.plan.few_events import compute_expected
-from streamgauge.plan.fitting import check_fit
+from streamgauge.plan.fitting import check_fit, find_part_loss
 from streamgauge.plan.measure import Measure
 from streamgauge.plan.rollups import build_hierarchy, compute_width, find_run_levels, resolve_mechanism
+from streamgauge.privacy import IntegerZcdp, Loss
 from streamgauge.sql.query import Aggregate, Query
 from streamgauge.statistics import Statistic
 from streamgauge.statistics.mechanism_config import MechanismConfig
@@ -48,6 +49,14 @@ class CounterPart:
     @property
     def width(self) -> int:
         return self.measure.width
+
+    @property
+    def charged_loss(self) -> Loss:
+        """Loss of its statistic, at integer orders only if its counter needs that."""
+        loss = self.statistic.loss
+        if isinstance(loss, IntegerZcdp) and not isinstance(self.statistic.counter.charged_loss, IntegerZcdp):
+            return loss.sufficient_loss
+        return loss
 
     @property
     def windows(self) -> int:
@@ -75,7 +84,8 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
             rule = f"{aggregate.kind.upper()} must be asked of a stream without a weight"
             raise InvalidReleaseError(f"{rule}, got {stream.weight}")
     levels = find_run_levels(release.mechanism, query)
-    loss, chosen = release.loss.part(Fraction(1, len(groups) * len(levels))), build_mechanism(release, query)
+    loss: Loss = find_part_loss(release, stream).part(Fraction(1, len(groups) * len(levels)))
+    chosen = build_mechanism(release, query)
     found = []
     for level in levels:
         width = check_width(release, query, level)

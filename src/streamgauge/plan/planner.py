@@ -34,7 +34,7 @@ from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
 from streamgauge.plan.windows import check_windows, split_aggregates
 from streamgauge.postprocess import Hierarchy
-from streamgauge.privacy import Event, Loss, XAdjacent
+from streamgauge.privacy import Event, IntegerZcdp, Loss, XAdjacent
 from streamgauge.releases.release import Group, ReleaseSchema
 from streamgauge.releases.schema import RENAME_HINT
 from streamgauge.sql.query import Query
@@ -160,6 +160,12 @@ class ReleasePlan:
     @property
     def name(self) -> str:
         return self.release.name
+
+    @property
+    def charged_loss(self) -> Loss:
+        """Loss that the ledger charges: the declared one, at integer orders only if a part needs that."""
+        needs_integers = any(isinstance(part.charged_loss, IntegerZcdp) for part in self.parts)
+        return self.release.loss.as_integer_zcdp() if needs_integers else self.release.loss
 
     @property
     def layout(self) -> ReleaseLayout:

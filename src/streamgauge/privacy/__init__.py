@@ -1,6 +1,6 @@
 """Losses, units of privacy, and the ledger that adds losses up per unit.
 
-losses               `Pure`, `Zcdp`, `Approx`
+losses               `Pure`, `Zcdp`, `IntegerZcdp`, `Approx`
 units                `Event`, `User`, `WEvent`, `Tick`, `XAdjacent`
 sensitivity          how far one unit moves the vector of one tick
 timeline             loss of one event at each input tick to one release
@@ -19,17 +19,19 @@ from streamgauge.privacy.analytic_gaussian import analytic_gaussian_sigma
 from streamgauge.privacy.composition import compose_groups, worst_case_participation
 from streamgauge.privacy.errors import BudgetExceededError, PrivacyError
 from streamgauge.privacy.ledger import Charge, Ledger, Remainder
-from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy.losses import AdditiveLoss, Approx, IntegerZcdp, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import Number, parse_rational
 from streamgauge.privacy.sensitivity import Sensitivity
 from streamgauge.privacy.timeline import Step, Timeline
 from streamgauge.privacy.units import Event, Tick, Unit, User, WEvent, XAdjacent, is_charged_whole
 
 __all__ = [
+    "AdditiveLoss",
     "Approx",
     "BudgetExceededError",
     "Charge",
     "Event",
+    "IntegerZcdp",
     "Ledger",
     "Loss",
     "Number",

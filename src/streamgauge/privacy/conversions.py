@@ -199,15 +199,19 @@ def _round_digits(value: Decimal, digits: int, rounding: str) -> Fraction:
 
 
 ACCOUNTANT_MARGIN = 1e-9  # relative and absolute; its arithmetic is about ten float operations near 1e-16 each
-_ORDER_EXPONENTS = range(-60, 181)  # orders 1 + 10^(i/30), from 1.01 to 10^6
+_ORDERS = [1 + 10 ** (i / 30) for i in range(-60, 181)]  # from 1.01 to 10^6
+_INTEGER_ORDERS = [*range(2, 2000), *(2**i for i in range(11, 24))]
 
 
-def epsilon_from_rho_by_accountant(rho: Fraction, delta: Fraction) -> Fraction:
-    """Return the epsilon of rho-zCDP at delta by dp-accounting, rounded up."""
+def epsilon_from_rho_by_accountant(rho: Fraction, delta: Fraction, *, integer_orders: bool = False) -> Fraction:
+    """Return the epsilon of rho-zCDP at delta by dp-accounting, rounded up.
+
+    With `integer_orders`, the bounds of zCDP at integer orders suffice.
+    """
     from dp_accounting import ZCDpEvent
     from dp_accounting.rdp import RdpAccountant
 
-    ledger = RdpAccountant([1 + 10 ** (i / 30) for i in _ORDER_EXPONENTS])
+    ledger = RdpAccountant(_INTEGER_ORDERS if integer_orders else _ORDERS)
     ledger.compose(ZCDpEvent(nextafter(float(rho), float("inf"))))
     epsilon = ledger.get_epsilon(nextafter(float(delta), 0.0))
     return parse_rational(float(epsilon) * (1 + ACCOUNTANT_MARGIN) + ACCOUNTANT_MARGIN)

@@ -22,8 +22,8 @@ Currencies
     pays for the ticks it touches, and its rho is converted at the remaining delta (split_bounds.py).
 
 Integer orders
-    A charge whose rho bounds integer orders only adds to the others at these orders. So from then on sums are converted
-    at the best integer order (see conversions.py), for all units, ended charges included: never less than the truth.
+    A charge of `IntegerZcdp` adds to the others at integer orders. So from then on sums are converted at the best
+    integer order (see conversions.py), for all units, ended charges included: never less than the truth.
     Such a charge covers the whole unit, since group privacy of zCDP passes through other orders.
 
 Ending
@@ -38,7 +38,7 @@ from threading import Lock
 
 from streamgauge.privacy.errors import BudgetExceededError, PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms
-from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy.losses import AdditiveLoss, Approx, IntegerZcdp, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import Number, format_rational, parse_nonnegative, parse_whole
 from streamgauge.privacy.split_bounds import LossBound, LossSplit, SplitBudget, build_loss_bounds, check_whole_unit
 from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span, Step, TickWeight, Timeline, check_loss, check_span
@@ -62,7 +62,6 @@ class Charge:
     active_timeline: Timeline | None
     end_tick: int | None = None  # the last tick ingested when it ended
     delta: Fraction = Fraction(0)  # share of the budget's delta, in addition to the loss
-    integer_orders: bool = False  # whether its rho bounds integer orders only (see conversions.py)
 
     @property
     def delta_term(self) -> LossTerm | None:
@@ -109,6 +108,8 @@ class Remainder:
 class Ledger:
     """A budget for every unit, and the charges against it.
 
+    With `integer_orders` an (epsilon, delta) budget is converted at integer orders before a charge needs it.
+
     >>> from streamgauge.privacy import Event, Pure
     >>> ledger = Ledger(Pure(1), Event())
     >>> visits = ledger.charge("visits", Pure(0.75), first=1)
@@ -124,13 +125,17 @@ class Ledger:
     Pure(epsilon=1)
     """
 
-    def __init__(self, budget: Loss, unit: Unit) -> None:
+    def __init__(self, budget: Loss, unit: Unit, *, integer_orders: bool = False) -> None:
         check_loss(budget, "budget")
         if not isinstance(getattr(unit, "ticks", None), int):
             raise ValueError(f"unit must be an Event, Tick, WEvent or User, got {unit!r}")
         self.budget, self.unit = budget, unit
-        self._limit: Pure | Zcdp = budget.additive_loss
-        self._split_budget = SplitBudget(budget.epsilon, budget.delta) if isinstance(budget, Approx) else None
+        if isinstance(budget, IntegerZcdp):
+            raise ValueError(f"budget must be Pure, Zcdp or Approx, got {budget!r}")
+        self._limit = budget.additive_loss
+        self._split_budget = (
+            SplitBudget(budget.epsilon, budget.delta, integer_orders) if isinstance(budget, Approx) else None
+        )
         self._lock = Lock()
         self._charges: dict[int, Charge] = {}
         self._pure: dict[int, LossTerm] = {}
@@ -149,41 +154,31 @@ class Ledger:
         native: bool = False,
         per_tick: bool = False,
         delta: Number = 0,
-        integer_orders: bool = False,
     ) -> Charge:
         """Charge a release that loses `loss` to one event at ticks `first` to `last`.
 
         With `per_tick`, `loss` covers all events that one unit has in a tick: the mechanism's bound is the unit's
         sensitivity. With `native`, it covers all that one unit does. `delta` is charged in addition, to every
-        unit that touches these ticks. With `integer_orders`, the loss is a rho that bounds integer orders only. From
-        then on the ledger converts every sum at integer orders.
+        unit that touches these ticks. The loss of a mechanism is its `charged_loss`. From the first `IntegerZcdp` on,
+        the ledger converts every sum at integer orders.
         """
         timeline = Timeline((Step(first, last, loss),))
-        return self.charge_timeline(
-            name, timeline, native=native, per_tick=per_tick, delta=delta, integer_orders=integer_orders
-        )
+        return self.charge_timeline(name, timeline, native=native, per_tick=per_tick, delta=delta)
 
     def charge_timeline(
-        self,
-        name: str,
-        timeline: Timeline,
-        *,
-        native: bool = False,
-        per_tick: bool = False,
-        delta: Number = 0,
-        integer_orders: bool = False,
+        self, name: str, timeline: Timeline, *, native: bool = False, per_tick: bool = False, delta: Number = 0
     ) -> Charge:
         """Charge a release whose loss differs from tick to tick; natively, at the largest of them."""
         slack = parse_nonnegative(delta, "delta")
         self.budget.additive_loss_after_delta(slack)  # refuses a delta where the budget has none
-        check_whole_unit(slack, self.unit, native=native, per_tick=per_tick, integer_orders=integer_orders)
-        if integer_orders and self._split_budget is None:
-            raise PrivacyError(f"integer_orders must be False under a budget of {self.budget}, got True")
+        check_whole_unit(slack, self.unit, timeline, native=native, per_tick=per_tick)
+        if timeline.needs_integer_orders and self._split_budget is None:
+            raise PrivacyError(f"loss must be one of all orders under a budget of {self.budget}, got {timeline.losses}")
         with self._lock:
-            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, None, slack, integer_orders)
+            charge = Charge(len(self._charges), name, timeline, native, per_tick, timeline, None, slack)
             own, terms = self._build_charge_terms(charge), self.build_terms()
             both = ChargeTerms(terms.pure + own.pure, terms.zcdp + own.zcdp, terms.delta_terms + own.delta_terms)
-            before, self._split_budget = self._split_budget, self._convert_at_integers(integer_orders)
+            before, self._split_budget = self._split_budget, self._convert_at_integers(timeline)
             is_stricter = before != self._split_budget
             if not self.can_afford(self.build_loads(both, ALL_TICKS if is_stricter else timeline.span)):
                 error = self._build_error(charge)
@@ -192,10 +187,10 @@ class Ledger:
             self._enter(charge)
         return charge
 
-    def _convert_at_integers(self, integer_orders: bool) -> SplitBudget | None:
+    def _convert_at_integers(self, timeline: Timeline) -> SplitBudget | None:
         """Return the budget that weighs loads, at integer orders if a charge needs them."""
         known = self._split_budget
-        return replace(known, integer_orders=True) if known is not None and integer_orders else known
+        return replace(known, integer_orders=True) if known is not None and timeline.needs_integer_orders else known
 
     def end(self, charge: Charge, *, ingested: int) -> Charge:
         """End a release and return the new entry; `ingested` is the last tick read."""
@@ -233,7 +228,7 @@ class Ledger:
         with self._lock:
             return self._compute_spent_loss(check_span(first, last))
 
-    def remaining_loss(self, first: int = 1, last: int | None = None, *, delta: Number = 0) -> Pure | Zcdp:
+    def remaining_loss(self, first: int = 1, last: int | None = None, *, delta: Number = 0) -> AdditiveLoss:
         """Return the loss that every unit that touches these ticks can still afford.
 
         It is a rho under an (epsilon, delta) budget. With `delta`, that much more of the budget's delta is reserved.
@@ -259,7 +254,7 @@ class Ledger:
             min(map(self._split_budget.remaining_epsilon, self._build_loads_with_delta(first, last, delta)))
         )
 
-    def remainder(self, first: int = 1, last: int | None = None) -> Pure | Zcdp | Remainder:
+    def remainder(self, first: int = 1, last: int | None = None) -> AdditiveLoss | Remainder:
         """Return the rest, in both currencies under an (epsilon, delta) budget."""
         left, pure = self.remaining_loss(first, last), self.remaining_epsilon(first, last)
         if self._split_budget is None or pure is None:
@@ -304,10 +299,14 @@ class Ledger:
             return ChargeTerms()
         events = 1 if charge.native or charge.per_tick else self.unit.events
         pure = all(isinstance(step.loss, Pure) for step in charge.active_timeline.steps)
-        limit = Pure(1) if pure and self._split_budget is not None else self._limit
+        limit = Pure(1) if pure and self._split_budget is not None else self._find_limit(charge.active_timeline)
         term = charge.active_timeline.to_term(limit, events=events, native=charge.native)
         slacks = () if charge.delta_term is None else (charge.delta_term,)
         return ChargeTerms((term,), (), slacks) if limit.power == 1 else ChargeTerms((), (term,), slacks)
+
+    def _find_limit(self, timeline: Timeline) -> AdditiveLoss:
+        """Return the currency that the steps of a charge are restated in."""
+        return IntegerZcdp(1) if timeline.needs_integer_orders else self._limit
 
     def build_terms(self) -> ChargeTerms:
         return ChargeTerms(*(tuple(found.values()) for found in (self._pure, self._zcdp, self._slacks)))
@@ -340,8 +339,8 @@ class Ledger:
         return Approx(epsilon, self._split_budget.delta) if epsilon else Approx.zero()
 
     def _build_error(self, charge: Charge) -> BudgetExceededError:
-        steps, touching = charge.timeline.steps, charge.timeline.span
-        requested = max(steps, key=lambda step: self._limit.restate(step.loss).amount).loss
+        steps, touching, limit = charge.timeline.steps, charge.timeline.span, self._find_limit(charge.timeline)
+        requested = max(steps, key=lambda step: limit.restate(step.loss).amount).loss
         delta_spent = max(load.delta for load in self.find_loads(touching))
         return BudgetExceededError(
             requested, self._compute_spent_loss(touching), self.budget, *touching, charge.delta, delta_spent

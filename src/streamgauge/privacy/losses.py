@@ -1,13 +1,15 @@
-"""Losses of one unit, in the three currencies of the field.
+"""Losses of one unit, in the currencies of the field.
 
     Pure(epsilon)           P(release | x) <= e^epsilon P(release | x')
     Zcdp(rho)               Renyi divergence of every order alpha is at most alpha rho
+    IntegerZcdp(rho)        the same at alpha = 2, 3, ... only (see conversions.py)
     Approx(epsilon, delta)  P(release in S | x) <= e^epsilon P(release in S | x') + delta
 
 Fields are exact Fractions. Losses of one currency compare and add (composition, concurrent and adaptive
 included). Currencies never mix silently. Two conversions must not be confused:
 
     as_pure, as_zcdp, as_approx   the loss *implied* in another currency; never less than the truth
+    as_integer_zcdp               the same
     additive_loss                 the loss that a mechanism is calibrated to under this budget
 
 An (epsilon, delta) promise goes through zCDP. Discrete Gaussian noise obeys rho = l2^2 / (2 parameter)
@@ -17,14 +19,14 @@ no theorem for discrete noise; see analytic_gaussian.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import ClassVar, Literal, Protocol, Self
 
 from streamgauge.noise import DiscreteGaussian, DiscreteLaplace, Distribution
 from streamgauge.privacy import conversions
-from streamgauge.privacy import conversions as accountant
 from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.rationals import (
     Number,
@@ -38,7 +40,11 @@ from streamgauge.privacy.rationals import (
 ConversionMethod = Literal["closed form", "dp-accounting"]
 _RHO_CONVERSIONS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
     "closed form": conversions.epsilon_from_rho,
-    "dp-accounting": accountant.epsilon_from_rho_by_accountant,
+    "dp-accounting": conversions.epsilon_from_rho_by_accountant,
+}
+_INTEGER_RHO_CONVERSIONS: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
+    "closed form": partial(conversions.epsilon_from_rho, integer_orders=True),
+    "dp-accounting": partial(conversions.epsilon_from_rho_by_accountant, integer_orders=True),
 }
 
 
@@ -56,11 +62,11 @@ class Loss(Protocol):
         ...
 
     @property
-    def additive_loss(self) -> Pure | Zcdp:
+    def additive_loss(self) -> AdditiveLoss:
         """The largest additive loss that implies this one; noise is calibrated to it."""
         ...
 
-    def additive_loss_after_delta(self, delta: Number) -> Pure | Zcdp:
+    def additive_loss_after_delta(self, delta: Number) -> AdditiveLoss:
         """Return the additive loss of this budget after releases that spend delta.
 
         See split_bounds.py.
@@ -71,7 +77,7 @@ class Loss(Protocol):
         """Return the loss of `size` events that change together."""
         ...
 
-    def part(self, fraction: Number) -> Pure | Zcdp:
+    def part(self, fraction: Number) -> AdditiveLoss:
         """Return a share of this loss; shares that sum to 1 compose to at most the whole."""
         ...
 
@@ -82,6 +88,8 @@ class Loss(Protocol):
     def as_pure(self) -> Pure: ...
 
     def as_zcdp(self) -> Zcdp: ...
+
+    def as_integer_zcdp(self) -> IntegerZcdp: ...
 
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx: ...
 
@@ -147,6 +155,9 @@ class Pure:
     def as_zcdp(self) -> Zcdp:
         """Return epsilon^2 / 2 (Bun, Steinke 2016, Proposition 1.4)."""
         return Zcdp.from_amount(conversions.rho_from_epsilon(self.epsilon))
+
+    def as_integer_zcdp(self) -> IntegerZcdp:
+        return self.as_zcdp().as_integer_zcdp()
 
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
         """Return the same epsilon, by either method, with an unused delta."""
@@ -221,17 +232,15 @@ class Zcdp:
     def as_zcdp(self) -> Zcdp:
         return self
 
+    def as_integer_zcdp(self) -> IntegerZcdp:
+        return IntegerZcdp.from_amount(self.rho)
+
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
         """Return the tight conversion at this delta, rounded up.
 
         The method is our closed form or Google's accountant.
         """
-        slack = _parse_delta(delta)
-        if method not in _RHO_CONVERSIONS:
-            raise ValueError(f"through must be one of {', '.join(_RHO_CONVERSIONS)}, got {method}")
-        if not self.rho:
-            return Approx.zero()
-        return Approx(_RHO_CONVERSIONS[method](self.rho, slack), slack)
+        return _convert_rho(self.rho, delta, method, _RHO_CONVERSIONS)
 
     def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
         """Return discrete Gaussian noise of parameter l2_squared/(2 rho)."""
@@ -239,6 +248,91 @@ class Zcdp:
 
     def __repr__(self) -> str:
         return f"Zcdp(rho={format_rational(self.rho)})"
+
+
+@dataclass(frozen=True, order=True, slots=True, init=False, repr=False)
+class IntegerZcdp:
+    """The bounds of zCDP at integer orders alone: the loss of Gaussian noise that looks ahead.
+
+    It adds to zCDP, order by order, and converts at the best integer order. It implies no zCDP, and nothing for groups
+    of events: group privacy passes through other orders.
+
+    >>> IntegerZcdp("1/4") + Zcdp("1/4"), Approx(1, 1e-6).integer_order_loss
+    (IntegerZcdp(rho=1/2), IntegerZcdp(rho=0.0243559571942))
+    """
+
+    currency: ClassVar[str] = "zCDP"  # its amounts are those of zCDP
+    power: ClassVar[int] = 2
+    rho: Fraction
+
+    def __init__(self, rho: Number) -> None:
+        object.__setattr__(self, "rho", parse_positive(rho, "rho"))
+
+    @classmethod
+    def zero(cls) -> Self:
+        """Return the loss of nothing: the start of sums, which no mechanism has."""
+        return cls.from_amount(Fraction(0))
+
+    @classmethod
+    def from_amount(cls, amount: Fraction) -> Self:
+        """Return a loss computed, not declared: zero is allowed."""
+        loss = object.__new__(cls)
+        object.__setattr__(loss, "rho", parse_nonnegative(amount, "rho"))
+        return loss
+
+    @property
+    def amount(self) -> Fraction:
+        return self.rho
+
+    @property
+    def additive_loss(self) -> IntegerZcdp:
+        return self
+
+    @property
+    def sufficient_loss(self) -> Zcdp:
+        """The zCDP loss of the same rho, which implies this one."""
+        return Zcdp.from_amount(self.rho)
+
+    def additive_loss_after_delta(self, delta: Number) -> IntegerZcdp:
+        _reject_delta(self, delta)
+        return self
+
+    def __add__(self, other: IntegerZcdp | Zcdp) -> IntegerZcdp:
+        return (
+            IntegerZcdp.from_amount(self.rho + other.rho) if isinstance(other, IntegerZcdp | Zcdp) else NotImplemented
+        )
+
+    __radd__ = __add__
+
+    def group(self, size: int) -> IntegerZcdp:
+        if parse_whole(size, "size") == 1:
+            return self
+        raise PrivacyError(f"size must be 1 under {self}, got {size}: group privacy passes through other orders")
+
+    def part(self, fraction: Number) -> IntegerZcdp:
+        return IntegerZcdp(_parse_share(fraction) * self.rho)
+
+    def restate(self, loss: Loss) -> IntegerZcdp:
+        return loss.as_integer_zcdp()
+
+    def as_pure(self) -> Pure:
+        raise PrivacyError(f"loss must be pure, got {self}, which implies no epsilon without a delta")
+
+    def as_zcdp(self) -> Zcdp:
+        raise PrivacyError(f"loss must be pure or zCDP, got {self}, which bounds integer orders only: name a delta")
+
+    def as_integer_zcdp(self) -> IntegerZcdp:
+        return self
+
+    def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
+        """Return the conversion at the best integer order, rounded up."""
+        return _convert_rho(self.rho, delta, method, _INTEGER_RHO_CONVERSIONS)
+
+    def calibrate(self, *, l1: Number, l2_squared: Number) -> Distribution:
+        return self.sufficient_loss.calibrate(l1=l1, l2_squared=l2_squared)
+
+    def __repr__(self) -> str:
+        return f"IntegerZcdp(rho={format_rational(self.rho)})"
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -277,13 +371,9 @@ class Approx:
         return Zcdp(conversions.rho_from_approx(self.epsilon, self.delta))
 
     @property
-    def integer_order_loss(self) -> Zcdp:
-        """The largest rho, rounded down, whose bounds at integer orders imply this loss.
-
-        >>> Approx(1, 1e-6).integer_order_loss
-        Zcdp(rho=0.0243559571942)
-        """
-        return Zcdp(conversions.rho_from_approx(self.epsilon, self.delta, integer_orders=True))
+    def integer_order_loss(self) -> IntegerZcdp:
+        """The largest loss at integer orders, rounded down, that implies this one."""
+        return IntegerZcdp(conversions.rho_from_approx(self.epsilon, self.delta, integer_orders=True))
 
     def additive_loss_after_delta(self, delta: Number) -> Zcdp:
         """Return the same at the remaining delta; zero if none remains.
@@ -331,9 +421,11 @@ class Approx:
     def as_zcdp(self) -> Zcdp:
         raise PrivacyError(
             f"loss must be pure or zCDP, got {self}, which implies no rho: "
-            "charge the additive_loss of a mechanism that is calibrated through it, or of TwoPart the "
-            "integer_order_loss, with integer_orders=True"
+            "charge the charged_loss of a mechanism that is calibrated through it"
         )
+
+    def as_integer_zcdp(self) -> IntegerZcdp:
+        return self.as_zcdp().as_integer_zcdp()
 
     def as_approx(self, delta: Number, *, method: ConversionMethod = "closed form") -> Approx:
         if _parse_delta(delta) < self.delta:
@@ -347,6 +439,21 @@ class Approx:
         return f"Approx(epsilon={format_rational(self.epsilon)}, delta={format_rational(self.delta)})"
 
 
+AdditiveLoss = Pure | Zcdp | IntegerZcdp
+
+
+def _convert_rho(
+    rho: Fraction,
+    delta: Number,
+    method: ConversionMethod,
+    known: Mapping[str, Callable[[Fraction, Fraction], Fraction]],
+) -> Approx:
+    slack = _parse_delta(delta)
+    if method not in known:
+        raise ValueError(f"through must be one of {', '.join(known)}, got {method}")
+    return Approx(known[method](rho, slack), slack) if rho else Approx.zero()
+
+
 def _parse_delta(value: Number) -> Fraction:
     delta = parse_positive(value, "delta")
     if delta >= 1:
@@ -354,7 +461,7 @@ def _parse_delta(value: Number) -> Fraction:
     return delta
 
 
-def _reject_delta(budget: Pure | Zcdp, delta: Number) -> None:
+def _reject_delta(budget: AdditiveLoss, delta: Number) -> None:
     slack = parse_nonnegative(delta, "delta")
     if slack:
         raise PrivacyError(f"delta must be 0 under a budget of {budget}, which has none, got {format_rational(slack)}")

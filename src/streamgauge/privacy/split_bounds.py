@@ -106,12 +106,12 @@ from streamgauge.privacy.conversions import (
 from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms, LossProfile, find_profiles
 from streamgauge.privacy.rationals import format_rational
-from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span
+from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span, Timeline
 from streamgauge.privacy.units import Unit
 from streamgauge.privacy.worst_case import cut_terms
 
 
-def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: bool, integer_orders: bool) -> None:
+def check_whole_unit(delta: Fraction, unit: Unit, timeline: Timeline, *, native: bool, per_tick: bool) -> None:
     """Reject a delta, or bounds at integer orders, next to a loss that has to be scaled to the unit.
 
     Group privacy of zCDP passes through orders that are not integers.
@@ -121,8 +121,8 @@ def check_whole_unit(delta: Fraction, unit: Unit, *, native: bool, per_tick: boo
     rule = "unless the loss is of the whole unit (native=True)"
     if delta:
         raise PrivacyError(f"delta must be 0 {rule}, got {format_rational(delta)} with a loss of part of {unit}")
-    if integer_orders:
-        raise PrivacyError(f"integer_orders must be False {rule}, got True with a loss of part of {unit}")
+    if timeline.needs_integer_orders:
+        raise PrivacyError(f"loss must be one of all orders {rule}, got {timeline.losses} of part of {unit}")
 
 
 def partition_by_delta(slacks: Sequence[LossTerm], unit: Unit, touching: Span) -> list[tuple[Fraction, Span]]:

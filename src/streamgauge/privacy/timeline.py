@@ -28,7 +28,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import inf, lcm
 
-from streamgauge.privacy.losses import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy.losses import AdditiveLoss, Approx, IntegerZcdp, Loss, Pure, Zcdp
 from streamgauge.privacy.rationals import parse_whole, sqrt_up
 
 Span = tuple[int, int | None]  # first and last tick, both included; None: it never ends
@@ -100,7 +100,7 @@ class Step:
 
 def check_loss(loss: Loss, name: str) -> None:
     """Reject all but positive losses: zero would be a credit or divide by zero."""
-    if not isinstance(loss, Pure | Zcdp | Approx):
+    if not isinstance(loss, Pure | Zcdp | IntegerZcdp | Approx):
         raise ValueError(f"{name} must be Pure, Zcdp or Approx, got {loss!r}")
     if loss.additive_loss.amount <= 0:
         raise ValueError(f"{name} must be positive, got {loss!r}")
@@ -123,6 +123,11 @@ class Timeline:
     def span(self) -> Span:
         return self.steps[0].first, self.steps[-1].last
 
+    @property
+    def losses(self) -> str:
+        """The different losses of its steps, as text."""
+        return ", ".join(dict.fromkeys(repr(step.loss) for step in self.steps))
+
     def truncate(self, tick: int) -> "Timeline | None":
         """Return the timeline up to this tick; None if it had not begun."""
         remaining = [step for step in self.steps if step.first <= tick]
@@ -133,7 +138,12 @@ class Timeline:
             remaining[-1] = Step(final.first, tick, final.loss)
         return Timeline(tuple(remaining))
 
-    def to_term(self, limit: Pure | Zcdp, *, events: int, native: bool) -> LossTerm:
+    @property
+    def needs_integer_orders(self) -> bool:
+        """True if a step bounds integer orders only."""
+        return any(isinstance(step.loss, IntegerZcdp) for step in self.steps)
+
+    def to_term(self, limit: AdditiveLoss, *, events: int, native: bool) -> LossTerm:
         """Return the timeline in the currency of `limit`, for so many events a tick.
 
         Pure weights are ratios of epsilons, zCDP weights square roots of ratios of rhos, rounded up if irrational.

@@ -85,7 +85,7 @@ def restore_charged_loss(release: Release, ledger_log: LedgerLog) -> Release:
     entry = ledger_log.latest_releases().get(release.name)
     if entry is None or release.share is None or release.share != entry.share:
         return release
-    return replace(release, loss=entry.loss)
+    return replace(release, loss=entry.declared_loss)
 
 
 def respell_sql(block: str) -> str:

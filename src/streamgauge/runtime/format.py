@@ -3,7 +3,7 @@
 from typing import Any
 
 from streamgauge.config.settings import Stream
-from streamgauge.privacy import Approx, BudgetExceededError, Unit
+from streamgauge.privacy import Approx, BudgetExceededError, IntegerZcdp, Unit
 from streamgauge.releases.release import format_utc_time
 
 REPORT_TEXT = "what one report says"
@@ -21,7 +21,8 @@ def loss_text(loss: Any, *, named: bool = True) -> str:
     """
     amounts = {name: float(getattr(loss, name)) for name in AMOUNT_NAMES if hasattr(loss, name)}
     found = [f"{name} {amount:.4g}" if named else f"{amount:.4g}" for name, amount in amounts.items() if amount]
-    return (" or " if {"epsilon", "rho"} <= amounts.keys() else ", ").join(found) or "nothing"
+    text = (" or " if {"epsilon", "rho"} <= amounts.keys() else ", ").join(found) or "nothing"
+    return f"{text} at integer orders" if named and isinstance(loss, IntegerZcdp) else text
 
 
 def cost_text(loss: Any, delta: Any) -> str:

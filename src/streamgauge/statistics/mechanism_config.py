@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from streamgauge.adaptive import AdaptiveMechanism
 from streamgauge.continual import LinearMechanism, Mechanism
 from streamgauge.continual.choice import parse_window
-from streamgauge.privacy import Loss
+from streamgauge.privacy import IntegerZcdp, Loss
 
 if TYPE_CHECKING:
     from streamgauge.statistics.statistic import Statistic
@@ -85,6 +85,8 @@ def build_configured_counter(statistic: "Statistic[Any]", config: MechanismConfi
     if statistic.horizon is not None:
         decided["last_tick"] = statistic.horizon
     known = {name: value for name, value in decided.items() if name in names}
+    if isinstance(loss, IntegerZcdp) and IntegerZcdp not in claim.LOSSES:
+        loss = loss.sufficient_loss
     made: Mechanism[Any, Any] = claim(loss, **known | dict(config.settings))
     return made
 

@@ -10,7 +10,7 @@ import numpy as np
 from streamgauge.continual import LinearMechanism, Mechanism, WindowBridge
 from streamgauge.continual.choice import parse_window
 from streamgauge.noise import Grid
-from streamgauge.privacy import Approx, Pure, Zcdp
+from streamgauge.privacy import Approx, IntegerZcdp, Pure, Zcdp
 from streamgauge.privacy.rationals import parse_rational
 from streamgauge.statistics.mechanism_config import to_config
 
@@ -31,8 +31,8 @@ def require_declared(name: str, value: Any, what: str) -> Any:
 
 def check_statistic(statistic: "Statistic[Any]") -> None:
     """Reject settings that no statistic can have. The counter rejects the rest."""
-    if not isinstance(statistic.loss, Pure | Zcdp | Approx):
-        raise ValueError(f"loss must be Pure, Zcdp or Approx, got {statistic.loss!r}")
+    if not isinstance(statistic.loss, Pure | Zcdp | IntegerZcdp | Approx):
+        raise ValueError(f"loss must be Pure, Zcdp, IntegerZcdp or Approx, got {statistic.loss!r}")
     _convert_plain(statistic)
     if not isinstance(getattr(statistic.unit, "ticks", None), int):
         raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")

@@ -185,11 +185,12 @@ class Attack:
         hits = [event.count_hits(self.one, self.other) for event in self.curve_events]
         return [confidence.bound_delta(*shown, self.runs, doubt, at) for shown, at in zip(hits, epsilons, strict=True)]
 
-    def rho(self, doubt: float) -> float:
-        """Return a lower bound of the rho of zCDP."""
+    def rho(self, doubt: float, *, integer_orders: bool = False) -> float:
+        """Return a lower bound of the rho of zCDP, or of that at integer orders alone."""
         weights, is_swapped = self.training.best_weights
         sides = (self.other, self.one) if is_swapped else (self.one, self.other)
-        return float(confidence.bound_rho(weights, *sides, doubt))
+        bound = confidence.bound_integer_rho if integer_orders else confidence.bound_rho
+        return float(bound(weights, *sides, doubt))
 
 
 def bound_log_ratio(delta: float, low: Floats, high: Floats) -> Floats:

@@ -23,7 +23,7 @@ from streamgauge.audit.subject import Pair, Score, Subject
 from streamgauge.audit.verdict import CurvePoint, Measurement
 from streamgauge.interfaces import ignore
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Approx, Loss
+from streamgauge.privacy import Approx, IntegerZcdp, Loss
 
 DEFAULT_RUNS = 10**6
 MIN_RUNS = 100
@@ -91,7 +91,9 @@ class MeasurementGoal:
 
     def measure_amount(self, attack: Attack, doubt: float) -> float:
         """Return the loss that an attack shows, in the currency of the claim."""
-        return attack.rho(doubt) if self.is_zcdp else attack.epsilon(doubt, self.delta)
+        if not self.is_zcdp:
+            return attack.epsilon(doubt, self.delta)
+        return attack.rho(doubt, integer_orders=isinstance(self.loss, IntegerZcdp))
 
     def measure_points(self, attack: Attack, doubt: float) -> tuple[CurvePoint, ...]:
         """Return the points of the curve that an attack shows, with this doubt in all."""

@@ -156,7 +156,7 @@ def pair_counters(
     """Build twins that claim what the honest one keeps; in the broken one a move by one loses `cost`."""
     tree = build_dyadic_tree(honest.horizon or 1) if isinstance(honest, Binary) else honest
     broken = pairs.replace_noise(tree, cost)
-    truth = float(broken.loss.additive_loss.amount)
+    truth = float(broken.charged_loss.amount)
     runs = pairs.TWIN_RUNS if honest.loss.currency == "pure" else MORE_RUNS
     build = partial(pairs.build_claimed_subject, loss=honest.loss, noise=chance)
     return pairs.build_twins(name, build, broken, honest, truth=truth, runs=runs, reason=pairs.read_reason(builder))

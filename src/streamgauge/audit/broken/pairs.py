@@ -86,7 +86,7 @@ def replace_noise(mechanism: LinearMechanism[Any], cost: Fraction) -> LinearMech
     Pure(epsilon=3)
     """
     claim: Any = mechanism  # a dataclass, as all claims are
-    loss = mechanism.loss.additive_loss
+    loss = mechanism.charged_loss
     truth = loss.amount * cost / price(mechanism.distribution)
     other: LinearMechanism[Any] = replace(claim, loss=type(loss).from_amount(truth))
     return other

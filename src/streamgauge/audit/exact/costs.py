@@ -191,7 +191,7 @@ def compute_pattern_worst(
 
 def find_currency(mechanism: LinearMechanism[Any]) -> str:
     """Return the currency that the mechanism keeps its claim in."""
-    return mechanism.loss.additive_loss.currency
+    return mechanism.charged_loss.currency
 
 
 def compute_unit_scale(mechanism: LinearMechanism[Any]) -> float:

@@ -113,6 +113,7 @@ def subtract_multiple(column: Column, times: int, other: Column) -> Column:
 
 
 VIEW_TOLERANCE = 1e-6  # relative: what rounding may be off in a view that is hidden
+RANK_TOLERANCE = 1e-12  # of the largest singular value: below it are rounding errors
 MIN_VARIANCE = 1e-30
 WHOLE_TOLERANCE = 0.1  # largest rounding error that still separates whole numbers from fractions
 
@@ -167,15 +168,32 @@ class LinearView:
         return np.sqrt(np.array([source.variance for source in self.sources], np.float64))
 
     @cached_property
+    def row_sizes(self) -> Floats:
+        """The size of each number of the view: that of its noise or, if it has none, of its data.
+
+        Numbers on grids of 2^-40 are beside whole ones. Rows of one size keep small ones from being lost.
+        """
+        noise, data = np.abs(self.by_noise * self.deviations), np.abs(self.by_data)
+        sizes = np.where(noise.any(axis=1), noise.max(axis=1, initial=0.0), data.max(axis=1, initial=0.0))
+        return np.where(sizes > 0, sizes, 1.0)
+
+    @cached_property
+    def _even_rows(self) -> Floats:
+        return self.by_noise * self.deviations / self.row_sizes[:, None]
+
+    @cached_property
     def inverse(self) -> Floats:
         """The least draws, each by its own deviation, that explain a view."""
-        return np.asarray(self.deviations[:, None] * np.linalg.pinv(self.by_noise * self.deviations))
+        return np.asarray(self.deviations[:, None] * np.linalg.pinv(self._even_rows, RANK_TOLERANCE) / self.row_sizes)
 
     @cached_property
     def is_injective(self) -> bool:
         """True if a view determines all draws, given the data."""
         count = len(self.sources)
-        return not count or bool(np.linalg.matrix_rank(self.by_noise * self.deviations) == count)
+        if not count:
+            return True
+        sizes = np.linalg.svd(self._even_rows, compute_uv=False)
+        return bool((sizes > RANK_TOLERANCE * sizes.max(initial=0.0)).sum() == count)
 
     @cached_property
     def laplace_part(self) -> "LinearView":
@@ -186,18 +204,28 @@ class LinearView:
 
     @cached_property
     def _lattice(self) -> Lattice | None:
-        return build_lattice(self.by_noise)
+        return build_lattice(self.by_noise[self._plain_rows][:, ~self._is_wide])
+
+    @cached_property
+    def _is_wide(self) -> np.ndarray:
+        """Whether the steps of each source are too small beside its deviation for floats to show."""
+        return np.asarray(RANK_TOLERANCE * self.deviations > WHOLE_TOLERANCE)
+
+    @cached_property
+    def _plain_rows(self) -> np.ndarray:
+        """Whether each number is without wide noise, so that floats show its steps."""
+        return np.asarray(~self.by_noise[:, self._is_wide].any(axis=1))
 
     def can_span(self, target: Floats) -> bool:
         """Return whether real draws could move the view so far."""
-        left = self.by_noise @ (self.inverse @ target) - target
-        return bool(np.abs(left).max(initial=0.0) <= VIEW_TOLERANCE * np.abs(target).max(initial=0.0))
+        left = (self.by_noise @ (self.inverse @ target) - target) / self.row_sizes
+        return bool(np.abs(left).max(initial=0.0) <= VIEW_TOLERANCE * np.abs(target / self.row_sizes).max(initial=0.0))
 
     def can_reach(self, target: Floats) -> bool:
         """Return whether whole draws could, as far as floats show: if not, the worlds have no view in common."""
         if self.is_injective:
-            return bool(are_whole(self.inverse @ target).all())
-        return self._lattice is None or self._lattice.has_point(target)
+            return bool(are_whole((self.inverse @ target)[~self._is_wide]).all())
+        return self._lattice is None or self._lattice.has_point(target[self._plain_rows])
 
     def is_equivalent(self, other: "LinearView") -> bool:
         """Return whether data move both views alike, and noise has the same law in both.

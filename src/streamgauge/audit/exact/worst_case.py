@@ -304,7 +304,7 @@ def worst_neighbour(mechanism: LinearMechanism[Any], ticks: int) -> WorstCase:
     >>> print(worst := worst_neighbour(Binary(Pure(1), horizon=4), 4), worst.amount)
     a unit in tick 1 1
     """
-    strategy, pure = mechanism.strategy(ticks), mechanism.loss.additive_loss.currency == "pure"
+    strategy, pure = mechanism.strategy(ticks), mechanism.charged_loss.currency == "pure"
     how = f"matrices of {ticks} tick{'s' if ticks > 1 else ''}"
     if any(is_laplace(law) != pure for law in strategy.distributions):
         first = tuple(range(1, min(mechanism.unit.ticks, ticks) + 1))

@@ -82,7 +82,7 @@ MAX_HORIZON_TICKS = 1024  # ticks over which a loss is computed at most
 
 def build_claim(plan: ReleasePlan) -> Loss:
     """Return the claimed loss of a release, with the delta of discovered groups."""
-    loss, delta = plan.release.loss, plan.release.delta
+    loss, delta = plan.charged_loss, plan.release.delta
     if delta is None:
         return loss.additive_loss
     return Approx(loss.as_approx(delta).epsilon, delta)
@@ -103,7 +103,7 @@ def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> 
     claim's have no result.
     """
     parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
-    retained = {part.statistic.counter.loss.additive_loss.currency for _, part, _ in parts}
+    retained = {part.statistic.counter.charged_loss.currency for _, part, _ in parts}
     unread = any(part.measure.key is not None or part.statistic.error_depends_on for _, part, _ in parts)
     if unread or retained != {loss.currency}:
         return None

@@ -39,7 +39,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Column, PipelineFile, Release, Stream
 from streamgauge.noise import Ints, Noise
 from streamgauge.plan.planner import ReleasePlan, plan_release
-from streamgauge.privacy import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy import Approx, IntegerZcdp, Loss, Pure, Zcdp
 from streamgauge.sql.dialect import parse_select
 
 WORLD_COLUMN = "audited_world"
@@ -236,7 +236,10 @@ class NoiseScaling:
             times = max(1, ceil(loss.epsilon / TARGET_EPSILON))
             return cls(times, Pure(loss.epsilon / times))
         counters = [part.statistic.counter for plan in plans for part in plan.parts]
-        lost = [counter.loss.additive_loss.as_zcdp().rho for counter in counters]
-        rho = loss.rho if isinstance(loss, Zcdp) else sum(lost, Fraction(0))
+        lost = [counter.charged_loss.as_integer_zcdp().rho for counter in counters]
+        rho = loss.rho if isinstance(loss, Zcdp | IntegerZcdp) else sum(lost, Fraction(0))
         times = max(1, ceil(sqrt(rho / TARGET_RHO)))
-        return cls(times, Zcdp(rho / times**2).as_approx(REFUTATION_DELTA))
+        louder: Zcdp | IntegerZcdp = Zcdp(rho / times**2)
+        if any(isinstance(counter.charged_loss, IntegerZcdp) for counter in counters):
+            louder = louder.as_integer_zcdp()
+        return cls(times, louder.as_approx(REFUTATION_DELTA))

@@ -76,7 +76,7 @@ class MechanismSubject(ClaimSubject):
 
     @property
     def loss(self) -> Loss:
-        return self.stated or self.claim.loss.additive_loss
+        return self.stated or self.claim.charged_loss
 
     @cached_property
     def run_ticks(self) -> int:

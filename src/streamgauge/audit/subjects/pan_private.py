@@ -17,7 +17,7 @@ The joint view is linear in data and draws. Both maps are probed, and the least 
 `StateLayout` reads all that a state contains, as numbers of each group. Dataclasses, mappings and sequences are opened;
 bytes are numbers, and text is its encoding. All values are encoded exactly (see `attack.outputs`).
 
-    `MixedNumbers`                         one number each: whole and rest say no more, if the rest is in range
+    `MixedNumbers`, `RunningCountState`    one number each: whole and rest say no more, if the rest is in range
     an axis as long as there are groups    each group sees its own part, whichever axis it is
     anything else                          all groups share it, and each of them sees it
 
@@ -45,6 +45,7 @@ from streamgauge.audit.exact.worst_case import WorstCase, combine_worst_cases, d
 from streamgauge.audit.neighbours import add_background_counts, build_pairs, list_landmarks
 from streamgauge.audit.subject import ClaimSubject, Pair
 from streamgauge.continual import LinearMechanism, Mechanism, Run
+from streamgauge.continual.factorizations.correlated import RunningCountState
 from streamgauge.continual.state_io import BlankNoise, unpack
 from streamgauge.continual.trees.past_noise import MixedNumbers
 from streamgauge.noise import Entropy, Ints, Keystream, Noise
@@ -100,8 +101,11 @@ def list_leaves(state: Any) -> Iterator[Array]:
         yield state.to_numerators()
         yield box_output(state.span)
     elif is_dataclass(state) and not isinstance(state, type):
-        names = [each.name for each in fields(state)]
-        for name in dict.fromkeys([*names, *getattr(state, "__dict__", ())]):
+        names = dict.fromkeys([*(each.name for each in fields(state)), *getattr(state, "__dict__", ())])
+        if isinstance(state, RunningCountState) and state.is_normal:
+            yield state.to_points()
+            names = dict.fromkeys(name for name in names if name not in ("whole", "part"))
+        for name in names:
             yield from list_leaves(getattr(state, name))
     elif isinstance(state, Mapping):
         yield from list_leaves(list(state.items()))

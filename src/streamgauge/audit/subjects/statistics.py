@@ -195,7 +195,7 @@ class StatisticSubject(ClaimSubject):
     @property
     def loss(self) -> Loss:
         """The loss that the noise of the counter is calibrated to, from which the claim follows."""
-        return self.claim.counter.loss.additive_loss
+        return self.claim.counter.charged_loss
 
     @cached_property
     def strategy(self) -> Strategy:

@@ -243,6 +243,15 @@ class RunningCountState:
     whole: Ints  # noisy: the release, rounded down
     part: Ints  # noisy: the rest of the release, in grid points
     buffers: NoiseBuffers = field(repr=False)  # secret: see `NoiseBuffers`
+    grid_bits: int  # public: a part is below 2^grid_bits
+
+    @property
+    def is_normal(self) -> bool:
+        return bool((self.part >> self.grid_bits == 0).all())
+
+    def to_points(self) -> Ints:
+        """Return the releases in grid points, modulo 2^64: whole and part, if normal, say no more."""
+        return (self.whole << self.grid_bits) + self.part
 
 
 class RunningCount(CorrelatedMechanism[RunningCountState]):
@@ -254,7 +263,7 @@ class RunningCount(CorrelatedMechanism[RunningCountState]):
 
     def initial(self, width: int, noise: Noise) -> RunningCountState:
         zeros = np.zeros((2, width), np.int64)
-        return RunningCountState(0, zeros[0], zeros[1], NoiseBuffers.empty(self.encoder, width))
+        return RunningCountState(0, zeros[0], zeros[1], NoiseBuffers.empty(self.encoder, width), self.grid_bits)
 
     def decode(self, state: RunningCountState, columns: slice, block: Ints, correlated: Ints, out: Floats) -> None:
         whole, part = state.whole[columns], state.part[columns]

@@ -27,7 +27,7 @@ from streamgauge.continual.trees.endless_bridge import EndlessBridge, find_epoch
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, Term
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Pure, Sensitivity, Zcdp, parse_rational
+from streamgauge.privacy import AdditiveLoss, Sensitivity, parse_rational
 
 FIRST_EPOCH_TICKS, EPOCH_GROWTH = EndlessBridge.first, EndlessBridge.growth
 EPOCH_SHARE = parse_rational(EndlessBridge.split)  # of the loss
@@ -143,7 +143,7 @@ class NoiseAhead:
     `loss` is that of one tick, whose vector moves by `moved`.
     """
 
-    loss: Pure | Zcdp
+    loss: AdditiveLoss
     moved: Sensitivity
     horizon: int | None
     given: tuple[int, ...] | None = None
@@ -168,7 +168,7 @@ class NoiseAhead:
         law = self._build_bridge(radices).top_distribution
         return prod(radices) * sqrt(law.variance) * MAX_DEVIATIONS < MAX_NUMERATOR
 
-    def _calibrate(self, levels: int, loss: Pure | Zcdp) -> Distribution:
+    def _calibrate(self, levels: int, loss: AdditiveLoss) -> Distribution:
         return loss.calibrate(l1=self.moved.l1 * levels, l2_squared=self.moved.l2_squared * levels)
 
     def _build_bridge(self, radices: tuple[int, ...]) -> Bridge:

@@ -4,7 +4,7 @@ Each release adds two noises to the count. The fresh noise of a tick is drawn wh
 under a pure loss, correlated Gaussian draws under a loss with a delta. The noise ahead is a bridge (see `bridge`): its
 draws are in memory before their ticks.
 
-    count              x1  x2  x3  x4 | x5  x6  x7  x8            memory: count + both noises, the fresh one so far,
+    count              x1  x2  x3  x4 | x5  x6  x7  x8            memory: count + noise ahead, the fresh noise so far,
     noise ahead        [ z1 z2 z3 z4 ]|[ z5 z6 z7 z8 ]                    and draws ahead of their ticks: z6 z7 z8
     fresh noise        [y1][y2][y3][y4]                                   (those of begun ticks are overwritten)
                                          ^ look: y4 is known, so z hides x1..x5, and y6, y7, .. hide x6, x7, ..
@@ -23,8 +23,8 @@ Privacy
 
     Under a loss with a delta, noise is discrete Gaussian. Given past releases, draws ahead are on a coset of a lattice
     that holds every shift v. For integer orders alpha the moments of the shift are those of continuous noise, since
-    rho(a + L - (1 - alpha) v) = rho(a + L): so D_alpha <= alpha rho for alpha = 2, 3, .. alone, and
-    `Approx.integer_order_loss` is the rho. A zCDP loss is refused, since it covers all orders.
+    rho(a + L - (1 - alpha) v) = rho(a + L): so D_alpha <= alpha rho for alpha = 2, 3, .. alone. `charged_loss` says
+    so to the ledger: it is an `IntegerZcdp`. A zCDP loss is refused, since it covers all orders.
 
     An announced intrusion forgets all but the released sum, hands that over, and begins both noises again. It does not
     hand over the fresh noise: with that of an unannounced look before, it would tell exact sums. In an open tick the
@@ -43,7 +43,7 @@ Reference
 """
 
 from copy import deepcopy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar
@@ -64,7 +64,7 @@ from streamgauge.continual.validation import check_noise, check_settings
 from streamgauge.memory import WipedArrays
 from streamgauge.noise import Distribution, Ints, Noise, NoiseSum
 from streamgauge.noise.coerce import Floats
-from streamgauge.privacy import Approx, Loss, Pure, Zcdp
+from streamgauge.privacy import AdditiveLoss, Approx, IntegerZcdp, Loss, Pure, Zcdp
 
 OTHER_NUMBERS = 3  # of a group: base, last release and the fresh noise so far
 
@@ -74,9 +74,9 @@ class State:
     """All that a run remembers, one column per group."""
 
     tick: int
-    sums: PastPrivateSums  # noisy: the count and both noises, since they began, and the noise ahead
+    sums: PastPrivateSums  # noisy: the count and the noise ahead, since they began, and draws of ticks to come
     fresh: Any = field(repr=False)  # secret noise: of the fresh mechanism, which counts zeros
-    fresh_noise: Ints = field(repr=False)  # secret noise: the fresh noise in `sums`, whole part
+    fresh_noise: Ints = field(repr=False)  # secret noise: the fresh noise of the last tick, if `fresh` does not have it
     base: Floats = field(repr=False)  # public: the released sum from which the noises began
     last_release: Floats = field(repr=False)  # public
     past_ticks: Ints = field(repr=False)  # public: ticks of the noises that an intrusion or a lost run has ended
@@ -103,7 +103,7 @@ class TwoPart(Settings, LinearMechanism[State]):
     """Pan-private running counts, with a horizon or without an end; see the module's claim."""
 
     NEEDS_EPHEMERAL_NOISE: ClassVar[bool] = True
-    LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, Approx)
+    LOSSES: ClassVar[tuple[type[Loss], ...]] = (Pure, IntegerZcdp, Approx)
     LOSSES_REASON: ClassVar[str] = "its noise looks ahead, which is proved harmless at integer orders: name a delta"
     pan_private: bool = True
     open_ticks: bool = False
@@ -117,12 +117,16 @@ class TwoPart(Settings, LinearMechanism[State]):
         if self.horizon is not None:
             object.__setattr__(self, "radices", self.noise_ahead.radices)
 
+    @property
+    def charged_loss(self) -> AdditiveLoss:
+        return self.loss.integer_order_loss if isinstance(self.loss, Approx) else self.loss.additive_loss
+
     @cached_property
     def _part_loss(self) -> Pure | Zcdp:
         """The loss of one tick to either part: ticks of a unit are charged as a group."""
-        ticks = min(self.unit.ticks, self.horizon or self.unit.ticks)
-        whole = self.loss.integer_order_loss if isinstance(self.loss, Approx) else self.loss.additive_loss
-        return whole.part(Fraction(1, ticks**whole.power))
+        ticks, whole = min(self.unit.ticks, self.horizon or self.unit.ticks), self.charged_loss
+        part = whole.part(Fraction(1, ticks**whole.power))
+        return part.sufficient_loss if isinstance(part, IntegerZcdp) else part
 
     @cached_property
     def noise_ahead(self) -> NoiseAhead:
@@ -159,7 +163,8 @@ class TwoPart(Settings, LinearMechanism[State]):
         """Return a state of a released sum alone, without noise."""
         width = len(base)
         fresh, sums = self.fresh.initial(width, BlankNoise()), self.noise_ahead.initial(width)
-        return State(tick, sums, fresh, np.zeros(width, np.int64), base, base.copy(), np.zeros(0, np.int64))
+        zeros = np.zeros(0 if isinstance(self.fresh, RunningCount) else width, np.int64)
+        return State(tick, sums, fresh, zeros, base, base.copy(), np.zeros(0, np.int64))
 
     def _begin_tick(self, state: State, noise: Noise) -> None:
         """Add the noise ahead of the next tick, whose events may then come in parts."""
@@ -167,18 +172,26 @@ class TwoPart(Settings, LinearMechanism[State]):
             self.noise_ahead.begin_tick(state.sums, noise)
 
     def _end_tick(self, state: State, noise: Noise) -> None:
-        """Add the fresh noise of a tick to the sum."""
+        """Draw the fresh noise of a tick."""
         with WipedArrays() as secret:
-            now = self.fresh.step(state.fresh, np.zeros_like(state.fresh_noise), WipedNoise(noise, secret))
+            zeros = np.zeros_like(state.sums.sum.whole)
+            now = self.fresh.step(state.fresh, zeros, WipedNoise(noise, secret))
             if isinstance(self.fresh, RunningCount):
-                now = state.fresh.whole.copy()
-            state.sums.sum.whole += secret(now - state.fresh_noise)
-        state.fresh_noise = now
+                secret(now)
+            else:
+                secret(state.fresh_noise)
+                state.fresh_noise = now
 
     def _read_sum(self, state: State) -> Floats:
-        """Return the sum with all noise, as a release or a hand-over publishes it."""
-        value = state.base + to_floats(state.sums.sum)
-        return value + state.fresh.part * 2.0**-self._grid_bits if self._grid_bits else value
+        """Return the sum with all noise, as a release or a hand-over publishes it.
+
+        Whole parts of both noises are added first: the rounding of a sum of floats would show each.
+        """
+        is_correlated = isinstance(self.fresh, RunningCount)
+        with WipedArrays() as secret:
+            whole = secret(state.sums.sum.whole + (state.fresh.whole if is_correlated else state.fresh_noise))
+            value = state.base + to_floats(replace(state.sums.sum, whole=whole))
+        return value + state.fresh.part * 2.0**-self._grid_bits if is_correlated else value
 
     def add_partial(self, state: State, values: Ints) -> None:
         if not self.open_ticks:

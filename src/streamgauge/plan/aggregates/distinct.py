@@ -76,7 +76,8 @@ def build_distinct_part(group: AggregateGroup, settings: PartSettings, stream: S
 def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stream, cell: Cell) -> PartDraft:
     """Return the part that counts the codes that are there, of a stream whose events have weights.
 
-    A user is one code, if codes are users and no two share one. Else a unit changes the history of a code.
+    A user is one code, if codes are users and no two share one. Else a unit changes the history of a code. Users
+    differ by their texts, and "1" and "1.0" are one number: only declared texts are codes of their own.
     """
     codes, weight = group.aggregates[0].codes, weight_sql(stream)
     column = stream.columns.get(codes.column) if codes is not None else None
@@ -89,7 +90,8 @@ def build_departures(group: AggregateGroup, settings: PartSettings, stream: Stre
         )
     given = settings.to_settings()
     renews = isinstance(settings.unit, User) and settings.unit.per is not None  # a part of a history changes
-    if isinstance(settings.unit, User) and (codes.is_hashed or column.other or renews):
+    is_shared = codes.is_hashed or column.other or column.kind != "text"
+    if isinstance(settings.unit, User) and (is_shared or renews):
         given["unit"] = Event()
     statistic = Distinct(
         settings.loss, universe=codes.universe, hashed=codes.is_hashed, max_changes=column.max_changes, **given

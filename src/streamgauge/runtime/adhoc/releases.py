@@ -105,7 +105,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
     window, shorter_windows = split_windows(block["window"])
     return Release(
         name=name,
-        loss=entry.loss,
+        loss=entry.declared_loss,
         settings={key: parse_json_setting(value) for key, value in block["settings"].items()},
         delta=entry.delta or None,
         share=entry.share,

@@ -28,6 +28,7 @@ from streamgauge.privacy import (
     Approx,
     Charge,
     Event,
+    IntegerZcdp,
     Ledger,
     Loss,
     PrivacyError,
@@ -46,15 +47,20 @@ from streamgauge.runtime.plan.limits import cpu_ms, memory_bytes
 from streamgauge.store.rollback_guard import RecordedCharge
 from streamgauge.store.store import LedgerEntry
 
+INTEGER_ORDERS = "integer"  # in JSON, the orders that an `IntegerZcdp` bounds
+
 
 def loss_as_json(loss: Loss | Remainder | None) -> dict[str, str] | None:
     """Return a loss as JSON, with exact fractions; null if there is none.
 
-    >>> loss_as_json(Pure(0.5)), parse_loss({"rho": "1/8"})
-    ({'epsilon': '1/2'}, Zcdp(rho=1/8))
+    >>> loss_as_json(Pure(0.5)), parse_loss({"rho": "1/8"}), parse_loss({"rho": "1/8", "orders": "integer"})
+    ({'epsilon': '1/2'}, Zcdp(rho=1/8), IntegerZcdp(rho=1/8))
     """
+    if loss is None:
+        return None
     names = ("epsilon", "delta", "rho")
-    return None if loss is None else {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)}
+    orders = {"orders": INTEGER_ORDERS} if isinstance(loss, IntegerZcdp) else {}
+    return {name: str(getattr(loss, name)) for name in names if hasattr(loss, name)} | orders
 
 
 def report_as_json(report: ReportColumn) -> dict[str, Any]:
@@ -77,9 +83,11 @@ def describe_charge_key(where: str, budget: Loss) -> str:
 
 
 def parse_loss(body: Mapping[str, str]) -> Loss:
-    amounts = {name: Fraction(value) for name, value in body.items()}
+    amounts = {name: Fraction(value) for name, value in body.items() if name != "orders"}
+    if body.get("orders", INTEGER_ORDERS) != INTEGER_ORDERS:
+        raise ValueError(f"orders must be {INTEGER_ORDERS}, got another")
     if "rho" in amounts:
-        return Zcdp(amounts["rho"])
+        return IntegerZcdp(amounts["rho"]) if "orders" in body else Zcdp(amounts["rho"])
     if "delta" in amounts:
         return Approx(amounts["epsilon"], amounts["delta"])
     return Pure(amounts["epsilon"])
@@ -127,6 +135,11 @@ class ChargedRelease:
     def loss(self) -> Loss:
         """The charged loss."""
         return self.charge.timeline.steps[0].loss
+
+    @property
+    def declared_loss(self) -> Loss:
+        """The charged loss as it was declared: its mechanisms decide at which orders it is charged."""
+        return self.loss.sufficient_loss if isinstance(self.loss, IntegerZcdp) else self.loss
 
     @property
     def final_tick(self) -> int | None:
@@ -220,7 +233,7 @@ class LedgerLog:
 
     def charge(self, name: str, plan: ReleasePlan, first: int) -> LedgerEntry:
         """Charge a release before any of its noise is drawn. A refusal leaves no trace."""
-        loss, last = loss_as_json(plan.release.loss), plan.last_tick(first)
+        loss, last = loss_as_json(plan.charged_loss), plan.last_tick(first)
         if last is not None and last < first:
             raise InvalidReleaseError(f"release {name} must begin by tick {last}, the last one, got {first}")
         body: dict[str, Any] = {"release": name, "loss": loss, "first": first, "last": last}

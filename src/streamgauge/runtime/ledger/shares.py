@@ -15,6 +15,7 @@ from fractions import Fraction
 from math import isqrt
 
 from streamgauge.privacy import (
+    AdditiveLoss,
     Approx,
     BudgetExceededError,
     Charge,
@@ -43,7 +44,7 @@ def check_share(ledger_log: LedgerLog, analyst: str, share: Fraction | None) -> 
 
 def remaining_share(
     ledger_log: LedgerLog, analyst: str, share: Fraction | None, first: int = 1
-) -> Pure | Zcdp | Remainder | None:
+) -> AdditiveLoss | Remainder | None:
     """Return the loss that an analyst can still request from a tick on.
 
     None if there is no share, or no budget yet.
@@ -91,7 +92,7 @@ def _charge(own: Ledger, charge: Charge, covers: Timeline, budget: Loss) -> None
 
 def _convert_to_budget_rho(loss: Loss, budget: Approx) -> Zcdp:
     """Return the rho whose part of `additive_loss` is the loss's part of the budget."""
-    whole, rho = budget.additive_loss.rho, loss.as_zcdp().rho
+    whole, rho = budget.additive_loss.rho, loss.as_integer_zcdp().rho
     return Zcdp(min(rho, whole * loss.epsilon / budget.epsilon) if isinstance(loss, Pure) else rho)
 
 

@@ -19,7 +19,7 @@ from math import isfinite
 
 from streamgauge.plan.planner import ReleasePlan, replan_release
 from streamgauge.plan.predict import predict_errors
-from streamgauge.privacy import Approx, Ledger, Pure, Step, Timeline, Zcdp
+from streamgauge.privacy import Approx, IntegerZcdp, Ledger, Pure, Step, Timeline, Zcdp
 from streamgauge.runtime.ledger.log import LedgerLog
 
 MAX_ERROR_RATIO = 0.9  # of the plan's error; a smaller gain is not worth a hint
@@ -43,17 +43,20 @@ def find_gaussian_hints(plans: Sequence[ReleasePlan], ledger_log: LedgerLog) -> 
     left, total = budget.delta - ledger_log.ledger.spent_delta(), sum(epsilons.values(), Fraction(0))
     if left <= 0 or not total:
         return {}
-    pool = Approx(total, left).additive_loss.rho
+    looks_ahead = any(plan.stream.allows_integer_orders for plan in plans)  # so that counters may need integer orders
+    pool = _convert_to_rho(total, left, looks_ahead)
     rhos, text = {name: _round(pool * epsilon / total) for name, epsilon in epsilons.items()}, SHARED_RHO_HINT
-    if len(rhos) == 1 or not _is_affordable(rhos, ledger_log, budget):
+    if len(rhos) == 1 or not _is_affordable(rhos, ledger_log, budget, IntegerZcdp if looks_ahead else Zcdp):
         text = SINGLE_RHO_HINT
-        rhos = {name: _round(_convert_to_rho(epsilon, left)) for name, epsilon in epsilons.items()}
+        alone = {name: _convert_to_rho(epsilon, left, looks_ahead) for name, epsilon in epsilons.items()}
+        rhos = {name: _round(min(rho, Pure(epsilons[name]).as_zcdp().rho)) for name, rho in alone.items()}
     found = {plan.name: _error_ratio(plan, rhos[plan.name]) for plan in plans if plan.name in rhos}
     return {name: text.format(rho=rhos[name], times=ratio) for name, ratio in found.items() if ratio <= MAX_ERROR_RATIO}
 
 
-def _convert_to_rho(epsilon: Fraction, delta: Fraction) -> Fraction:
-    return min(Approx(epsilon, delta).additive_loss.rho, Pure(epsilon).as_zcdp().rho)
+def _convert_to_rho(epsilon: Fraction, delta: Fraction, looks_ahead: bool) -> Fraction:
+    budget = Approx(epsilon, delta)
+    return budget.integer_order_loss.rho if looks_ahead else budget.additive_loss.rho
 
 
 def _round(rho: Fraction) -> Decimal:
@@ -62,12 +65,14 @@ def _round(rho: Fraction) -> Decimal:
     return Context(prec=3, rounding=ROUND_FLOOR).plus(exact)
 
 
-def _is_affordable(rhos: Mapping[str, Decimal], ledger_log: LedgerLog, budget: Approx) -> bool:
+def _is_affordable(
+    rhos: Mapping[str, Decimal], ledger_log: LedgerLog, budget: Approx, kind: type[Zcdp | IntegerZcdp]
+) -> bool:
     """Return whether no unit loses more, on the whole timeline, with these rhos."""
     ledger = ledger_log.ledger
     if ledger is None:
         return False
-    numbers = {ledger_log.releases[name].charge.number: Zcdp(rho) for name, rho in rhos.items()}
+    numbers = {ledger_log.releases[name].charge.number: kind(rho) for name, rho in rhos.items()}
     other = Ledger(Approx(UNREACHABLE_EPSILON, budget.delta), ledger.unit)
     for charge in ledger.entries:
         if charge.active_timeline is not None:

@@ -296,7 +296,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         plan.name,
         plan.query.text,
         plan.release.windows,
-        plan.release.loss,
+        plan.charged_loss,
         begin,
         plan.last_tick(begin),
         plan.groups,
@@ -323,7 +323,7 @@ def _build_choice(plan: ReleasePlan, part: CounterPart, found: Sequence[ErrorPre
     if plan.release.mechanism == AUTO and isinstance(statistic, Count) and statistic.error_depends_on:
         reason = explain_choice(statistic, compute_expected(plan.release, plan.query, part.level))
     texts = describe_dependence(statistic), reason, (*hints, *find_crowding(plan, part))
-    return PartChoice(names, part.level, statistic.loss, mechanism, others[:MAX_RUNNERS_UP], *texts)
+    return PartChoice(names, part.level, part.charged_loss, mechanism, others[:MAX_RUNNERS_UP], *texts)
 
 
 def _find_runners_up(part: CounterPart) -> Iterator[tuple[str, float]]:

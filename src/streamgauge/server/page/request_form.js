@@ -9,10 +9,11 @@ import { currency, lossText, sign } from "./numbers.js";
 import { buildReportQuery, isAllReports, readsReports, reportColumns } from "./report_columns.js";
 import { isFuture } from "./times.js";
 
+const SLIDING = "sliding";
 const HALF_LIFE = "decayed half-life";
 const POLYNOMIAL = "decayed polynomial";
 const WINDOWS = [["running", "running: all ticks since its first"], ["each", "each: every tick separately"],
-  ["sliding", "sliding: the last …"], [HALF_LIFE, "decayed: older events count less, half-life …"],
+  [SLIDING, "sliding: the last …, or several, such as 1h, 24h"], [HALF_LIFE, "decayed: older events count less, half-life …"],
   [POLYNOMIAL, "decayed: power of the age in ticks, exponent …"]];
 const WINDOW_SIZES = { span: ["30s", "How long"], power: ["1.5", "Exponent"] };
 
@@ -96,7 +97,7 @@ export class RequestForm {
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
     this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
     this.sql.value = buildSample(this.stream);
-    this.span = el("input", { name: "span", value: "30s", size: "6", "aria-label": "How long", input: changed, hidden: true });
+    this.span = el("input", { name: "span", value: "30s", size: "8", "aria-label": "How long", input: changed, hidden: true });
     this.window = el("select", { name: "window", change: changed },
       WINDOWS.filter(([value]) => isOffered(value, this.stream)).map(([value, text]) => el("option", { value }, text)));
     this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
@@ -119,7 +120,7 @@ export class RequestForm {
 
   #body() {
     const kind = this.window.value;
-    const window = kind === "running" || kind === "each" ? kind : `${kind} ${this.span.value.trim()}`;
+    const window = needsSpan(kind) ? buildWindow(kind, this.span.value) : kind;
     const release = { name: this.name.value.trim(), sql: this.sql.value.trim(), window, ...(kind === POLYNOMIAL && { horizon: "end" }) };
     return this.free ? release : { ...release, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
   }
@@ -178,6 +179,12 @@ export const grantedText = ({ name, column, first_tick: first }) =>
 /** Return whether a window is possible. Reports have no decayed windows; polynomial decay needs a last tick. */
 const isOffered = (window, stream) =>
   !(window.startsWith("decayed") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
+
+/** Return a window of a size. Several sizes of sliding windows, with commas, are one release with a column for each. */
+function buildWindow(kind, sizes) {
+  const several = kind === SLIDING ? sizes.split(",").map((size) => size.trim()).filter(Boolean) : [];
+  return several.length > 1 ? several.map((size) => `${kind} ${size}`) : `${kind} ${several[0] ?? sizes.trim()}`;
+}
 
 const needsSpan = (window) => window !== "running" && window !== "each";
 

@@ -46,7 +46,7 @@ from streamgauge.continual import Hybrid, Kary, LinearMechanism, compare
 from streamgauge.continual.mechanism import UNBOUNDED_PLANNING_TICKS
 from streamgauge.continual.validation import MAX_TICK, check_whole
 from streamgauge.noise import Ints
-from streamgauge.privacy import Approx, Event, Loss, Pure, Sensitivity, Unit, User, Zcdp
+from streamgauge.privacy import AdditiveLoss, Approx, Event, Loss, Pure, Sensitivity, Unit, User
 from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.estimate import Floats
 from streamgauge.statistics.events import Column, Domain, EventColumns
@@ -173,9 +173,9 @@ class TopK(Statistic[Ranking]):
         return find_lowest_threshold(found, self.horizon or UNBOUNDED_PLANNING_TICKS)
 
     @property
-    def native_charge(self) -> tuple[Pure | Zcdp, Fraction]:
+    def native_charge(self) -> tuple[AdditiveLoss, Fraction]:
         """Charge of a ledger in native terms: the counters' loss, the thresholds' delta."""
-        return self.counter.loss.additive_loss, Fraction(0) if self.domain is not None else self.selection.delta
+        return self.counter.charged_loss, Fraction(0) if self.domain is not None else self.selection.delta
 
     @cached_property
     def counter(self) -> LinearMechanism[Any]:
