@@ -23,7 +23,7 @@ they are drawn now: seed and cohorts came after the last change of a mechanism.
 
 Errors are the paper's: the sum of |estimate - truth| over all ticks (and streams of a kind), over the sum
 of the truth; 1 is what the answer "always 0" has. Windows end at every tick. Events are jumps: the count is
-at least `size` above that of 15 ticks before, the largest 2 % of changes being such; told by the F-measure,
+at least `size` above that of 15 ticks before, the largest 2 % of changes being such; scored by the F-measure,
 where 1 is perfect. All keep the same promise: epsilon for one event, which BD and BA do with w = 1.
 
 Each of Laplace, BD, BA, Binary and Pegasus (at the paper's settings, by four smoothers; `quiet` is ours)
@@ -81,7 +81,7 @@ def wifi() -> Iterator[Stream]:
 
 
 def associations(chance: np.random.Generator, points: int, days: int) -> Counts:
-    """How many devices associate with each access point in every 5 minutes."""
+    """Draw the devices that associate with each access point in every 5 minutes."""
     rates = 10 ** chance.uniform(-2.5, 0.5, points)
     tick = np.arange(days * DAY)
     rhythm = np.clip(np.sin((tick % DAY - 84) / DAY * 2 * np.pi), 0, None) + 0.02
@@ -188,7 +188,7 @@ BLOCK = 64  # ticks
 
 
 def answers(counts: Counts, loss: sg.Pure) -> Iterator[tuple[str, Answers]]:
-    """What every method says of a stream."""
+    """Yield the answers of every method on a stream."""
     for name, method in METHODS.items():
         yield name, method(counts, loss)
     yield from pegasus_of_blocks(counts, loss, BLOCK)
@@ -246,7 +246,7 @@ class Table:
             print(f"  {name:<32}", *(f"{row:>9.3g}{mark}" for row, mark in zip(rows, marks, strict=True)))
 
     def lost(self) -> list[str]:
-        """Where another is better than Pegasus with quiet groups: with blocks for windows that hold some.
+        """List the columns in which another is better than Pegasus with quiet groups, or with blocks for long windows.
 
         What may be cut at 0 is, on both sides, where that is better.
         """

@@ -6,7 +6,7 @@ prints two tables of our own instead, those of docs/audit.md: how much of sound 
 runs, and what 60,000 runs show of noise that is narrower than claimed (`--runs` sets either).
 
     ours            views alone: places, bits, repeats and trained sums are tried, the best is counted
-    ours, ratio     the likelihood ratio besides, where it is known (which it is for our mechanisms)
+    ours, ratio     the likelihood ratio as well, if it is known (which it is for our mechanisms)
     jax-privacy     its canary auditor, half of the scores for the threshold; scores: the likelihood ratio or,
                     where it is not known, the first number of a view
     DP-Auditorium   its hockey-stick tester, a classifier of standardised views trained as in its example, at
@@ -14,7 +14,7 @@ runs, and what 60,000 runs show of noise that is narrower than claimed (`--runs`
     threshold       one score, the best threshold of the first half of the runs, Clopper-Pearson on the second
 
 The last three count one-sided events of one score. DP-Auditorium is on no package index: put
-python/dp_auditorium of github.com/google/differential-privacy on the path, and TensorFlow beside it.
+python/dp_auditorium of github.com/google/differential-privacy on the path, and TensorFlow as well.
 """
 
 import argparse

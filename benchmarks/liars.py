@@ -5,8 +5,8 @@
 
 A part of 10^5 devices promotes the rarest of 500 items, which have counts as 1/rank: with honest reports of
 it, or with the report that moves its estimate most. Bias is the estimate of all reports less that of the
-honest ones. Error bars are told from the sketch: beside them, how much wider those of an item that nobody has
-become where liars send few different reports over and over.
+honest ones. Error bars come from the sketch. The last column shows how much wider those of an item without
+devices become if liars repeat few different reports.
 """
 
 import argparse
@@ -50,7 +50,7 @@ class Population:
         return np.repeat(self.items, self.counts.astype(np.int64)).tolist()
 
     def stddev(self, claim: Any) -> float:
-        """What an estimate of the rarest item is off, by theory."""
+        """Return the standard error of an estimate of the rarest item, by theory."""
         rare, squares = self.counts[-1], float((self.counts[:-1] ** 2).sum())
         return float(np.sqrt(claim.variance(rare, int(self.counts.sum()), squares)))
 
@@ -134,7 +134,7 @@ def print_bars(loss: Pure) -> None:
 
 
 def widened(claim: Any, people: Population, part: float, different: int) -> float:
-    """How many times as wide an error bar is where a part of all devices sends so few different reports."""
+    """Return the factor by which an error bar widens if a part of all devices sends so few different reports."""
     sent = np.asarray(claim.privatise_many(people.devices))
     liars = round(part * len(sent))
     told = np.concatenate([sent[liars:], sent[DRAWN.integers(0, different, liars)]])

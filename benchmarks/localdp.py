@@ -168,7 +168,7 @@ class Population:
         return np.repeat(self.items, self.counts.astype(np.int64)).tolist()
 
     def stddevs(self, claim: Any) -> Floats:
-        """What an estimate of each item is off, by theory."""
+        """Return the standard error of an estimate of each item, by theory."""
         squares = float((self.counts**2).sum()) - self.counts**2
         return np.asarray(np.sqrt(claim.variance(self.counts, int(self.counts.sum()), squares)))
 

@@ -23,12 +23,23 @@ from tests.support.markers import (
     rank_module,
 )
 
+PROMPT = b">>>"
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # workers share the cores: more threads wait in circles
 settings.register_profile("repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repeatable")
 
 
+class ModulesWithExamples:
+    """Search doctests only in modules with a prompt, in src as well: a search of all modules takes seconds."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Generator[None, list[Any], list[Any]]:
+        found = yield
+        return [each for each in found if not isinstance(each, DoctestModule) or PROMPT in file_path.read_bytes()]
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ModulesWithExamples())
     missing = find_missing_parts(shutil.which)
     if missing and os.environ.get("CI") == "true":
         pytest.exit("; ".join(missing), returncode=pytest.ExitCode.USAGE_ERROR)
@@ -39,14 +50,6 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     marker = find_marker(collection_path)
     terms = config.getoption("markexpr").split(" and ")
     return True if marker and f"not {marker}" in terms else None
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collect_file(file_path: Path) -> Generator[None, list[Any], list[Any]]:
-    """Look for no doctests in test modules: they have none, and the search takes seconds."""
-    found = yield
-    is_test = file_path.name.startswith("test_")
-    return [each for each in found if not (is_test and isinstance(each, DoctestModule))]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,4 +1,4 @@
-"""Where the time of tests goes, from a junit file: by folder, by marker, and the slowest tests.
+"""Seconds of tests from a junit file: by folder, by marker, and the slowest tests.
 
 `make test-times` writes the file. `python -m tools.test_times FILE` prints the tables.
 """

@@ -16,7 +16,7 @@ WINDOWED = {"WindowSum", "ExponentialDecay", "PolynomialDecay"}  # of windows in
 
 
 def costs_of(strategy: Any) -> tuple[np.ndarray, bool]:
-    """What a move of 1 costs in each row, or its square."""
+    """Return the cost of a move of 1 in each row, or its square; True for pure loss."""
     rows = list(zip(strategy.distributions, strategy.grids, strict=True))
     pure = isinstance(rows[0][0], DiscreteLaplace)
     prices = [grid / float(d.scale) if pure else grid**2 / float(2 * d.parameter) for d, grid in rows]

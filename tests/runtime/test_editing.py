@@ -128,7 +128,7 @@ def test_charge_above_budget_is_refused_before_any_draw_or_write(ran: Path) -> N
 
 
 def test_new_release_on_live_stream_starts_at_unopened_tick(tmp_path: Path) -> None:
-    """When tick 4 closed, at 45 s, there could be events of 65 s, in tick 7."""
+    """Tick 4 closed at 45 s, so there could be events of 65 s, in tick 7."""
     live_until(tmp_path, tables(live=True), 52)
     made = tables(live=True)
     made["release"].append({"name": "later", "sql": COUNTS, "window": "each", "epsilon": "1/2"})

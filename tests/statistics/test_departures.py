@@ -35,7 +35,7 @@ def histories() -> Iterator[History]:
 
 
 def vectors(claim: Distinct, history: History) -> np.ndarray:
-    """What the counter is fed, by tick and group."""
+    """Return the vectors of the counter, by tick and group."""
     memory = claim.initial_memory(GROUPS)
     found = []
     for events in history:
@@ -49,7 +49,7 @@ def vectors(claim: Distinct, history: History) -> np.ndarray:
 
 
 def lost(claim: Distinct, moves: np.ndarray) -> float:
-    """What moves, by tick and group, lose under the claim's counter."""
+    """Return the loss of moves, by tick and group, under the claim's counter."""
     strategy = claim.linear_counter.strategy(TICKS)
     total = 0.0
     for row, law, grid in zip(strategy.measure @ moves, strategy.distributions, strategy.grids, strict=True):

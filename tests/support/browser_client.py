@@ -24,7 +24,7 @@ CALL = """async ([body, given]) => {
 
 
 class Client:
-    """A page that has the module: it is asked JavaScript with `client`, `hex`, `unhex`, `given` and `refusal`."""
+    """A page with the module. It runs JavaScript with `client`, `hex`, `unhex`, `given` and `refusal`."""
 
     def __init__(self, page: Any) -> None:
         self.page = page

@@ -39,7 +39,7 @@ class Greedy(BudgetAbsorption):
 
 @dataclass(frozen=True)
 class Loud(BudgetAbsorption):
-    """Its distances take all of epsilon, as if nothing were published besides; it even says so."""
+    """A twin whose distances take all of epsilon, as if they were all that is published. It even says so."""
 
     @property
     def distance_noise(self) -> DiscreteLaplace:

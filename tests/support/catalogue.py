@@ -56,9 +56,9 @@ SETTINGS: dict[str, list[dict[str, Any]]] = {
 AUDIT = "streamgauge.audit."
 
 
-def claims(room: ModuleType, root: type[Any]) -> list[type[Any]]:
-    """All claims of a room that can be made, found by importing all its modules; none of the audit's."""
-    for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
+def claims(package: ModuleType, root: type[Any]) -> list[type[Any]]:
+    """Return all concrete claims of a package, found by importing its modules; none of the audit's."""
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
     found, queue = set(), [root]
     while queue:

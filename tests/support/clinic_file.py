@@ -146,7 +146,7 @@ Change = Callable[[dict[str, Any]], object]
 
 
 def path_in(folder: Path) -> Path:
-    """Return the path of the file, with the table that it may look up beside it."""
+    """Return the path of the file, and write the table that it may look up into its folder."""
     if not (folder / "sites.csv").exists():
         (folder / "sites.csv").write_text("sensor,room\na,1\n")
     return folder / "clinic.toml"

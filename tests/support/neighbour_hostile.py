@@ -56,21 +56,21 @@ def as_long_as(line: bytes, length: int) -> bytes:
     return line.replace(b"@@", b"y" * (length - len(line) + 2))
 
 
-def broken_lines(plain: bytes, noted: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield lines that are invalid in any format; `noted` has the note @@."""
-    yield "as long as can be", as_long_as(noted, LONGEST)
-    yield "as long as can be, CR LF", as_long_as(noted, LONGEST) + b"\r"
-    yield "one byte too long", as_long_as(noted, LONGEST + 1)
-    yield "a note of 1 MB", as_long_as(noted, 10**6)
-    yield "2 MB", as_long_as(noted, 2**21)
-    yield "invalid UTF-8", noted.replace(b"@@", b"\xff\xfe\xc3\x28")
-    yield "overlong UTF-8", noted.replace(b"@@", b"\xc0\xaf")
+def broken_lines(plain: bytes, with_note: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield lines that are invalid in any format; `with_note` has the note @@."""
+    yield "as long as can be", as_long_as(with_note, LONGEST)
+    yield "as long as can be, CR LF", as_long_as(with_note, LONGEST) + b"\r"
+    yield "one byte too long", as_long_as(with_note, LONGEST + 1)
+    yield "a note of 1 MB", as_long_as(with_note, 10**6)
+    yield "2 MB", as_long_as(with_note, 2**21)
+    yield "invalid UTF-8", with_note.replace(b"@@", b"\xff\xfe\xc3\x28")
+    yield "overlong UTF-8", with_note.replace(b"@@", b"\xc0\xaf")
     yield "UTF-16", plain.decode().encode("utf-16")
-    yield "a bare CR", noted.replace(b"@@", b"a\rb")
+    yield "a bare CR", with_note.replace(b"@@", b"a\rb")
     yield "two records by CR", plain + b"\r" + plain
     yield "CR LF", plain + b"\r"
     yield "nothing but CR", b"\r"
-    yield "NUL", noted.replace(b"@@", b"a\x00b")
+    yield "NUL", with_note.replace(b"@@", b"a\x00b")
     yield "nothing but NUL", b"\x00"
     yield "0x01 first", b"\x01" + plain
     yield "many 0x01", b"\x01" * 1000
@@ -78,13 +78,13 @@ def broken_lines(plain: bytes, noted: bytes) -> Iterator[tuple[str, bytes]]:
     yield "a stray quote", b'"'
     yield "half a line", plain[: len(plain) // 2]
     yield "the other half", plain[len(plain) // 2 :]
-    yield "line separators", noted.replace(b"@@", "\u2028\u2029\x85\x0b\x0c".encode())
+    yield "line separators", with_note.replace(b"@@", "\u2028\u2029\x85\x0b\x0c".encode())
 
 
 def json_hostile() -> Iterator[tuple[str, bytes]]:
-    plain, noted = json_line(VICTIM), json_line(VICTIM | {"note": "@@"})
+    plain, with_note = json_line(VICTIM), json_line(VICTIM | {"note": "@@"})
     yield "a plain visit", plain
-    yield from broken_lines(plain, noted)
+    yield from broken_lines(plain, with_note)
     yield from ((f"ts: {name}", json_line(VICTIM | {"ts": time})) for name, time in TIMES.items())
     yield from ((f"no {field}", json_line(without(VICTIM, field))) for field in FIELDS[:5])
     yield "a mark first", MARK + plain
@@ -111,9 +111,9 @@ def json_values() -> Iterator[tuple[str, bytes]]:
 
 
 def csv_hostile() -> Iterator[tuple[str, bytes]]:
-    plain, noted = csv_line(VICTIM), csv_line(VICTIM | {"note": "@@"})
+    plain, with_note = csv_line(VICTIM), csv_line(VICTIM | {"note": "@@"})
     yield "a plain visit", plain
-    yield from islice(broken_lines(plain, noted), None, None, 2)
+    yield from islice(broken_lines(plain, with_note), None, None, 2)
     yield "year 2099", csv_line(VICTIM | {"ts": TIMES["year 2099"]})
     yield "the header again", HEADER
     yield "too few", plain[:30]
@@ -121,8 +121,8 @@ def csv_hostile() -> Iterator[tuple[str, bytes]]:
     yield "commas", b"," * 100
     yield "an open quote at the end", plain + b',"'
     yield "an open quote at the beginning", b'"' + plain
-    yield "quotes of 1 MB", noted.replace(b"@@", b'"' + b'""' * 499_000 + b'"')
-    yield "an open quote of 1 MB", noted.replace(b"@@", b'"' + b"x" * 10**6)
+    yield "quotes of 1 MB", with_note.replace(b"@@", b'"' + b'""' * 499_000 + b'"')
+    yield "an open quote of 1 MB", with_note.replace(b"@@", b'"' + b"x" * 10**6)
     yield "semicolons", plain.replace(b",", b";")
 
 

@@ -22,7 +22,7 @@ def oracles_shown() -> list[type[Any]]:
 
 
 def oracles_written() -> set[type[Any]]:
-    """All claims of the room's modules that can be made."""
+    """Return all concrete claims of the package's modules."""
     modules = [
         importlib.import_module(each.name) for each in pkgutil.walk_packages(localdp.__path__, f"{localdp.__name__}.")
     ]

@@ -21,7 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 
 def estimators_found() -> list[type[Any]]:
-    """All dataclasses of the room that have a loss and a universe, and can be started."""
+    """Return all dataclasses of the package that have a loss and a universe, and can be started."""
     modules = [
         importlib.import_module(each.name)
         for each in pkgutil.walk_packages(panprivate.__path__, f"{panprivate.__name__}.")

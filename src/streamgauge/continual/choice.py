@@ -205,7 +205,7 @@ class MechanismRequest:
     alternating: bool = False
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def _compare_candidates(
     loss: Loss,
     request: MechanismRequest,
