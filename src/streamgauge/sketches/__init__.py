@@ -5,9 +5,28 @@ for machines whose results are merged, and for memory that may be seized.
 
 polynomial_hash    k-wise independent hashes
 item_hash          keyed hash of items
+sketch_table       CountSketch without noise
+count_sketch       continual private CountSketch
+heavy_keys         frequent keys of an unknown domain
 """
 
+from streamgauge.sketches.count_sketch import CountSketch, CountSketchRelease, CountSketchRun, SketchEstimate
+from streamgauge.sketches.heavy_keys import FoundKey, HeavyKeys, HeavyKeysRelease
 from streamgauge.sketches.item_hash import ItemHash, create_key
 from streamgauge.sketches.polynomial_hash import PolynomialHash
+from streamgauge.sketches.sketch_table import CellHash, SketchTable
 
-__all__ = ["ItemHash", "PolynomialHash", "create_key"]
+__all__ = [
+    "CellHash",
+    "CountSketch",
+    "CountSketchRelease",
+    "CountSketchRun",
+    "FoundKey",
+    "HeavyKeys",
+    "HeavyKeysRelease",
+    "ItemHash",
+    "PolynomialHash",
+    "SketchEstimate",
+    "SketchTable",
+    "create_key",
+]
