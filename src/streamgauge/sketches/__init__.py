@@ -8,11 +8,13 @@ item_hash          keyed hash of items
 sketch_table       CountSketch without noise
 count_sketch       continual private CountSketch
 heavy_keys         frequent keys of an unknown domain
+misra_gries        frequent items, without deletions
 """
 
 from streamgauge.sketches.count_sketch import CountSketch, CountSketchRelease, CountSketchRun, SketchEstimate
 from streamgauge.sketches.heavy_keys import FoundKey, HeavyKeys, HeavyKeysRelease
 from streamgauge.sketches.item_hash import ItemHash, create_key
+from streamgauge.sketches.misra_gries import HeavyItems, MisraGries, MisraGriesRun
 from streamgauge.sketches.polynomial_hash import PolynomialHash
 from streamgauge.sketches.sketch_table import CellHash, SketchTable
 
@@ -22,9 +24,12 @@ __all__ = [
     "CountSketchRelease",
     "CountSketchRun",
     "FoundKey",
+    "HeavyItems",
     "HeavyKeys",
     "HeavyKeysRelease",
     "ItemHash",
+    "MisraGries",
+    "MisraGriesRun",
     "PolynomialHash",
     "SketchEstimate",
     "SketchTable",
