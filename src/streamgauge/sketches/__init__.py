@@ -9,9 +9,11 @@ sketch_table       CountSketch without noise
 count_sketch       continual private CountSketch
 heavy_keys         frequent keys of an unknown domain
 misra_gries        frequent items, without deletions
+flip_merge         distinct items
 """
 
 from streamgauge.sketches.count_sketch import CountSketch, CountSketchRelease, CountSketchRun, SketchEstimate
+from streamgauge.sketches.flip_merge import BitTable, DistinctEstimate, FlipMerge, FlipMergeRun
 from streamgauge.sketches.heavy_keys import FoundKey, HeavyKeys, HeavyKeysRelease
 from streamgauge.sketches.item_hash import ItemHash, create_key
 from streamgauge.sketches.misra_gries import HeavyItems, MisraGries, MisraGriesRun
@@ -19,10 +21,14 @@ from streamgauge.sketches.polynomial_hash import PolynomialHash
 from streamgauge.sketches.sketch_table import CellHash, SketchTable
 
 __all__ = [
+    "BitTable",
     "CellHash",
     "CountSketch",
     "CountSketchRelease",
     "CountSketchRun",
+    "DistinctEstimate",
+    "FlipMerge",
+    "FlipMergeRun",
     "FoundKey",
     "HeavyItems",
     "HeavyKeys",
