@@ -10,23 +10,32 @@ count_sketch       continual private CountSketch
 heavy_keys         frequent keys of an unknown domain
 misra_gries        frequent items, without deletions
 flip_merge         distinct items
+count_min          Count-Min with noise
+second_moment      the second moment, without privacy
+stable             p-stable sketches
 """
 
+from streamgauge.sketches.count_min import CountMin, CountMinRelease
 from streamgauge.sketches.count_sketch import CountSketch, CountSketchRelease, CountSketchRun, SketchEstimate
 from streamgauge.sketches.flip_merge import BitTable, DistinctEstimate, FlipMerge, FlipMergeRun
 from streamgauge.sketches.heavy_keys import FoundKey, HeavyKeys, HeavyKeysRelease
 from streamgauge.sketches.item_hash import ItemHash, create_key
 from streamgauge.sketches.misra_gries import HeavyItems, MisraGries, MisraGriesRun
 from streamgauge.sketches.polynomial_hash import PolynomialHash
+from streamgauge.sketches.second_moment import SecondMoment
 from streamgauge.sketches.sketch_table import CellHash, SketchTable
+from streamgauge.sketches.stable import ExperimentalReleaseError, PStable, PStableSketch, release_stable
 
 __all__ = [
     "BitTable",
     "CellHash",
+    "CountMin",
+    "CountMinRelease",
     "CountSketch",
     "CountSketchRelease",
     "CountSketchRun",
     "DistinctEstimate",
+    "ExperimentalReleaseError",
     "FlipMerge",
     "FlipMergeRun",
     "FoundKey",
@@ -36,8 +45,12 @@ __all__ = [
     "ItemHash",
     "MisraGries",
     "MisraGriesRun",
+    "PStable",
+    "PStableSketch",
     "PolynomialHash",
+    "SecondMoment",
     "SketchEstimate",
     "SketchTable",
     "create_key",
+    "release_stable",
 ]
