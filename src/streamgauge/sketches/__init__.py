@@ -1,6 +1,6 @@
 """Sketches: small summaries of streams over domains that cannot be listed, with noise.
 
-Sketches are for domains that do not fit,
+On one machine exact counters win nearly always: `compare` prints both. Sketches are for domains that do not fit,
 for machines whose results are merged, and for memory that may be seized.
 
 polynomial_hash    k-wise independent hashes
@@ -13,8 +13,10 @@ flip_merge         distinct items
 count_min          Count-Min with noise
 second_moment      the second moment, without privacy
 stable             p-stable sketches
+comparison         `compare`: sizes and errors beside an exact counter
 """
 
+from streamgauge.sketches.comparison import SketchComparison, compare
 from streamgauge.sketches.count_min import CountMin, CountMinRelease
 from streamgauge.sketches.count_sketch import CountSketch, CountSketchRelease, CountSketchRun, SketchEstimate
 from streamgauge.sketches.flip_merge import BitTable, DistinctEstimate, FlipMerge, FlipMergeRun
@@ -49,8 +51,10 @@ __all__ = [
     "PStableSketch",
     "PolynomialHash",
     "SecondMoment",
+    "SketchComparison",
     "SketchEstimate",
     "SketchTable",
+    "compare",
     "create_key",
     "release_stable",
 ]
