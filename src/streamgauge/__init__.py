@@ -17,12 +17,14 @@ Packages, from the bottom up. A package imports only packages above it in this l
     optional       optional dependencies
     registry       factories by name, built in or of other packages
     postprocess    post-processing of releases
+    prime_field    arithmetic modulo 2^61 - 1
     privacy        losses, units, the ledger
     testing        noise and clocks for tests
     continual      counters
     adaptive       PeGaSus, w-event mechanisms, sparse counters
     panprivate     tables of users whose memory is private
     localdp        the local model
+    sketches       sketches of domains that cannot be listed
     statistics     count to top k
     config         the pipeline file
     records        records: lines, fields, tallies
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
         panprivate,
         postprocess,
         privacy,
+        sketches,
         statistics,
     )
     from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, XAdjacent, Zcdp
@@ -80,6 +83,7 @@ __all__ = [
     "panprivate",
     "postprocess",
     "privacy",
+    "sketches",
     "statistics",
 ]
 

@@ -7,7 +7,8 @@ import pytest
 
 from streamgauge import Pure, localdp
 from streamgauge.localdp import hashing
-from streamgauge.localdp.hashing import HashFamily, P, compute_powers, encode_item, polynomial
+from streamgauge.localdp.hashing import HashFamily, compute_powers, encode_item, polynomial
+from streamgauge.prime_field import P
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.every_report import through
 from tests.support.vector_file import FILE, made, written

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamgauge.localdp import hashing
-from streamgauge.localdp.hashing import P
+from streamgauge.prime_field import P
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.every_draw import EveryWay, following, power
 

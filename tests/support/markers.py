@@ -60,6 +60,7 @@ LONG_MODULES = {
         "arrow_sizes bodies downloads ended_ticks event_bodies event_buffer folded_log intruder_rehearsal ledger_pages "
         "live live_intrusions openapi releases runner security_http vector_reports",
     ),
+    "sketches": ("statistical", "comparison count_min count_sketch flip_merge misra_gries stable"),
     "sinks": ("integration", "line_files parquet_parts"),
     "sources": ("integration", "compressed lines"),
     "sql": ("integration", "intervals sql_any_text sql_attacks sql_expressions sql_hostile_values sql_meaning"),

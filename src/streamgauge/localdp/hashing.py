@@ -22,9 +22,7 @@ An item is private, so it never raises. A whole float is that whole number, as i
 JavaScript cannot distinguish them; from 2^53 on it is not known to be whole. All else is the empty text: other
 floats, truth values, missing values, whole numbers from 2^63 on, and objects that raise when they are read.
 
-Arithmetic modulo p on arrays of words of 64 bits is exact. A word below p is high 2^31 + low, with high < 2^30 and
-low < 2^31. Since 2^61 = 1 modulo p, a product is 2 high high + middle 2^31 + low low, where middle 2^31 =
-(middle >> 30) + (its lowest 30 bits) 2^31.
+Arithmetic modulo p on arrays of words of 64 bits is exact, see `streamgauge.prime_field`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -38,20 +36,15 @@ import numpy.typing as npt
 
 from streamgauge.localdp.oracle import Item
 from streamgauge.noise.coerce import Floats
+from streamgauge.prime_field import P, Words, reduce_sum, split_halves
 
-Words = npt.NDArray[np.uint64]
 Powers = tuple[Words, Words, Words, Words]  # halves of x^2 and of x
-
-P = 2**61 - 1
-PRIME, PRIME_BITS = np.uint64(P), np.uint64(61)
-HALF_BITS, LOW_MASK = np.uint64(31), np.uint64(2**31 - 1)
-CARRY_BITS, CARRY_MASK = np.uint64(30), np.uint64(2**30 - 1)
 
 
 def compute_powers(words: Words) -> Powers:
-    high, low = _split_halves(words)
+    high, low = split_halves(words)
     total = low * low + (high + high) * high
-    return *_split_halves(_reduce(total, (high + high) * low)), high, low
+    return *split_halves(reduce_sum(total, (high + high) * low)), high, low
 
 
 def polynomial(row: Words, powers: Powers) -> Words:
@@ -62,7 +55,7 @@ def polynomial(row: Words, powers: Powers) -> Words:
     carried and at most 2^61 - 2^31 stays.
     """
     a, b, c = row
-    (a1, a0), (b1, b0), (y1, y0, x1, x0) = _split_halves(a), _split_halves(b), powers
+    (a1, a0), (b1, b0), (y1, y0, x1, x0) = split_halves(a), split_halves(b), powers
     middle = a1 * y0
     middle += a0 * y1
     middle += b1 * x0
@@ -72,26 +65,7 @@ def polynomial(row: Words, powers: Powers) -> Words:
     total += (a1 + a1) * y1
     total += (b1 + b1) * x1
     total += c
-    return _reduce(total, middle)
-
-
-def _split_halves(words: Words) -> tuple[Words, Words]:
-    return words >> HALF_BITS, words & LOW_MASK
-
-
-def _reduce(total: Words, middle: Words) -> Words:
-    """Return total + middle 2^31 below p.
-
-    A number that is below p already wraps to a larger one when p is subtracted.
-    """
-    total += middle >> CARRY_BITS
-    middle &= CARRY_MASK
-    middle <<= HALF_BITS
-    total += middle
-    folded = total >> PRIME_BITS
-    total &= PRIME
-    folded += total
-    return np.asarray(np.minimum(folded, folded - PRIME))
+    return reduce_sum(total, middle)
 
 
 ColumnArray = npt.NDArray[np.int64]
