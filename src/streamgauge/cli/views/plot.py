@@ -56,12 +56,13 @@ class Chart:
     series: tuple[Series, ...]
     groups: int
     remark: str = ""  # which events count, or why there are no groups
+    row_noun: str = "tick"
 
     @property
     def note(self) -> str:
         """Note below the title of every chart."""
         more = f" The first {len(self.series)} of {self.groups:,} groups." if len(self.series) < self.groups else ""
-        return f"Released values with 95 % bands, at the end of each tick{self._span}.{more}{self.remark}"
+        return f"Released values with 95 % bands, at the end of each {self.row_noun}{self._span}.{more}{self.remark}"
 
     @property
     def _span(self) -> str:
@@ -84,7 +85,7 @@ def build_charts(releases: Sequence[Releases], absences: Mapping[str, str] = NO_
                 Series(_format_group(place), COLOURS[i], each.ends, *(column[:, i] for column in columns))
                 for i, place in drawn
             )
-            yield Chart(each.release, measure, series, len(each.shape.groups), remark)
+            yield Chart(each.release, measure, series, len(each.shape.groups), remark, each.row_noun)
 
 
 def _build_remark(releases: Releases, absence: str) -> str:

@@ -12,7 +12,7 @@ import { isFuture } from "./times.js";
 const HALF_LIFE = "decayed half-life";
 const POLYNOMIAL = "decayed polynomial";
 const WINDOWS = [["running", "running: all ticks since its first"], ["each", "each: every tick separately"],
-  ["sliding", "sliding: the last …"], [HALF_LIFE, "decayed: older events count less, half-life …"],
+  ["sliding", "sliding: the last …"], ["tumbling", "tumbling: each period of …"], [HALF_LIFE, "decayed: older events count less, half-life …"],
   [POLYNOMIAL, "decayed: power of the age in ticks, exponent …"]];
 const WINDOW_SIZES = { span: ["30s", "How long"], power: ["1.5", "Exponent"] };
 
@@ -175,9 +175,9 @@ export class RequestForm {
 export const grantedText = ({ name, column, first_tick: first }) =>
   `${name} ${column ? "costs nothing" : "was charged"} and starts with tick ${first.toLocaleString("en-GB")}`;
 
-/** Return whether a window is possible. Reports have no decayed windows; polynomial decay needs a last tick. */
+/** Return whether a window is possible. Reports have no decayed windows and no periods; polynomial decay needs a last tick. */
 const isOffered = (window, stream) =>
-  !(window.startsWith("decayed") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
+  !((window.startsWith("decayed") || window === "tumbling") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
 
 const needsSpan = (window) => window !== "running" && window !== "each";
 
