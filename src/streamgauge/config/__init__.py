@@ -10,6 +10,7 @@ columns          [stream.columns]
 lookup           [lookup.NAME]
 release          [[release]] and its alerts
 windows          `window`
+periods          days, weeks, months and other periods of a tumbling window
 mechanism        `mechanism`
 sink             [[sink]]
 server           [server]

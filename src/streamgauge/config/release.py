@@ -30,6 +30,7 @@ from typing import Any
 
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.mechanism import parse_mechanism
+from streamgauge.config.periods import Periods
 from streamgauge.config.rules import (
     DELTA,
     EPSILON,
@@ -99,8 +100,11 @@ class Alert:
         return cls(**{**data, "size": Fraction(data["size"])})
 
 
-def parse_alerts(release: TomlTable, tick: int) -> tuple[Alert, ...]:
-    """Return the alerts from one table or an array of them."""
+def parse_alerts(release: TomlTable, tick: int | None) -> tuple[Alert, ...]:
+    """Return the alerts from one table or an array of them.
+
+    `tick` is the time from one row of the release to the next, None if it differs.
+    """
     if "alerts" not in release:
         return ()
     alerts_entry = release.entries["alerts"]
@@ -111,7 +115,7 @@ def parse_alerts(release: TomlTable, tick: int) -> tuple[Alert, ...]:
     return tuple(_parse_alert(TomlTable.parse(name, each, ALERT_KEYS), tick) for name, each in named)
 
 
-def _parse_alert(table: TomlTable, tick: int) -> Alert:
+def _parse_alert(table: TomlTable, tick: int | None) -> Alert:
     kind = table.get_required("kind", build_choice_rule(*MIN_WINDOW_TICKS))
     size = table.get_required("size", SIZE_RULE)
     if size <= 0 and kind in ("jump", "drop"):
@@ -125,8 +129,12 @@ def _parse_alert(table: TomlTable, tick: int) -> Alert:
     )
 
 
-def _parse_window(table: TomlTable, kind: str, tick: int) -> int:
-    """Return the window in ticks. The window of a threshold is one tick."""
+def _parse_window(table: TomlTable, kind: str, tick: int | None) -> int:
+    """Return the window in ticks or periods. The window of a threshold is one of them."""
+    if tick is None:
+        if "window" in table:
+            raise table.build_error("window", "left out where the periods are months")
+        return MIN_WINDOW_TICKS[kind]
     window = table.get_optional(
         "window", build_ticks_rule(tick, None, format_duration(EXAMPLE_WINDOW_TICKS * tick)), MIN_WINDOW_TICKS[kind]
     )
@@ -213,7 +221,7 @@ def _open_table(where: str, value: Any) -> TomlTable:
 
 def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Release:
     mechanism, settings = parse_mechanism(table, stream.plugins)
-    window, shorter_windows = _parse_windows(table, stream.tick)
+    window, shorter_windows = _parse_windows(table, stream)
     ends = stream.ticks if stream.mode == "batch" or stream.pan_private else None
     return Release(
         name=table.get_required("name", NAME),
@@ -228,17 +236,25 @@ def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None
         delta=_parse_delta(table, stream.budget),
         share=table.get_optional("share", SHARE),
         expected_events=table.get_optional("expected_events", LEVEL_RULE),
-        alerts=parse_alerts(table, stream.tick),
+        alerts=parse_alerts(table, find_row_length(window, stream)),
         title=table.get_optional("title", LINE, ""),
         description=table.get_optional("description", TEXT, ""),
     )
 
 
-def _parse_windows(table: TomlTable, tick: int) -> tuple[str, tuple[int, ...]]:
+def _parse_windows(table: TomlTable, stream: Stream) -> tuple[str, tuple[int, ...]]:
     """Return the window, or the longest of an array, and the ticks of the others."""
     if isinstance(table.entries.get("window"), list | tuple):
-        return split_windows(table.get_required("window", build_window_list_rule(tick)))
-    return table.get_optional("window", build_window_rule(tick), "running"), ()
+        return split_windows(table.get_required("window", build_window_list_rule(stream.tick)))
+    return table.get_optional("window", build_window_rule(stream.tick, stream.timezone), "running"), ()
+
+
+def find_row_length(window: str, stream: Stream) -> int | None:
+    """Return the microseconds from one row of a release to the next; None if months differ."""
+    periods = Periods.from_window(window, stream)
+    if periods is None:
+        return stream.tick
+    return None if periods.unit == "month" else periods.nominal_length
 
 
 def _parse_loss(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Loss:

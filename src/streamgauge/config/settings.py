@@ -134,7 +134,7 @@ class Release:
     name: str
     sql: str
     loss: Loss
-    window: str = "running"  # "running", "each", "sliding TICKS" or "decayed TICKS"; the longest of several
+    window: str = "running"  # "each", "sliding TICKS" ... (see `config.windows`); the longest of several
     shorter_windows: tuple[int, ...] = ()  # ticks of the other sliding windows, the shortest first
     horizon: int | None = None  # ticks
     mechanism: str = "auto"

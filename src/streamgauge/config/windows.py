@@ -5,6 +5,8 @@
 "sliding 24h"               the last 24 hours:            "sliding 288" with ticks of 5 minutes
 "decayed half-life 1h"      halved with every hour:       "decayed 12"
 "decayed polynomial 1.5"    (age in ticks + 1)^-1.5:      "decayed polynomial 1.5"
+"tumbling 1d"               each period of 24 hours:      "tumbling 288"
+"tumbling day ZONE"         each day, week or month of a time zone, by default the stream's
 ["sliding 1h", ...]         the last hour, and others:    ["sliding 12", ...], the longest last
 """
 
@@ -13,34 +15,45 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from streamgauge.config.rules import count_ticks, format_duration, parse_duration
+from streamgauge.config.periods import CALENDAR_UNITS, TUMBLING
+from streamgauge.config.rules import ZONE_RULE, count_ticks, format_duration, parse_duration
 from streamgauge.config.toml_table import Rule
 from streamgauge.continual.choice import POLYNOMIAL_KIND
 
-_DURATION_WINDOW = re.compile(r"(sliding|decayed half-life) ([0-9a-z]+)")
+_DURATION_WINDOW = re.compile(r"(sliding|decayed half-life|tumbling) ([0-9a-z]+)")
+_CALENDAR_WINDOW = re.compile(rf"({TUMBLING} (?:{'|'.join(CALENDAR_UNITS)}))(?: (\S+))?")
 _POLYNOMIAL_WINDOW = re.compile(POLYNOMIAL_KIND + r" ([0-9]{1,2}(?:\.[0-9]{1,3})?)")
 MIN_EXPONENT, MAX_EXPONENT = Decimal("0.01"), Decimal(10)
 MIN_WINDOWS, MAX_WINDOWS = 2, 8  # of one release
-KINDS = {"sliding": "sliding", "decayed": "decayed half-life"}
-EXAMPLES = ("running", "each", "sliding 24h", "decayed half-life 1h", "decayed polynomial 1.5")
-FORMS = '"running", "each", "sliding 24h" or "decayed half-life 1h"'
+KINDS = {"sliding": "sliding", "decayed": "decayed half-life", TUMBLING: TUMBLING}
+EXAMPLES = (
+    *("running", "each", "sliding 24h", "tumbling 1d", "tumbling day Europe/Berlin"),
+    *("decayed half-life 1h", "decayed polynomial 1.5"),
+)
+FORMS = '"running", "each", "sliding 24h", "tumbling 1d" or "decayed half-life 1h"'
+CALENDAR_FORM = '"tumbling day Europe/Berlin" (or week, or month)'
 
 
-def build_window_rule(tick: int) -> Rule[str]:
-    """Return the rule for a window with ticks of this length."""
+def build_window_rule(tick: int, zone: str = "UTC") -> Rule[str]:
+    """Return the rule for a window with ticks of this length, in a stream's time zone."""
 
     def parse(value: Any) -> str | None:
         if value in ("running", "each"):
             return str(value)
         if isinstance(value, str) and value.startswith(POLYNOMIAL_KIND):
             return _parse_power(value)
+        if isinstance(value, str) and (calendar := _CALENDAR_WINDOW.fullmatch(value)):
+            found = ZONE_RULE.parse(calendar[2] or zone)
+            return None if found is None else f"{calendar[1]} {found}"
         match = _DURATION_WINDOW.fullmatch(value) if isinstance(value, str) else None
         length = parse_duration(match[2]) if match else None
         count = count_ticks(length, tick) if length else None
+        if match and match[1] == TUMBLING and count == 1:
+            return "each"
         return f"{match[1].split()[0]} {count}" if match and count else None
 
-    powers = f'"{EXAMPLES[-1]}" with an exponent from {MIN_EXPONENT} to {MAX_EXPONENT}'
-    return Rule(f"{FORMS}, of a whole number of ticks of {format_duration(tick)}, or {powers}", parse, EXAMPLES)
+    others = f'{CALENDAR_FORM}, or "{EXAMPLES[-1]}" with an exponent from {MIN_EXPONENT} to {MAX_EXPONENT}'
+    return Rule(f"{FORMS}, of a whole number of ticks of {format_duration(tick)}, or {others}", parse, EXAMPLES)
 
 
 def build_window_list_rule(tick: int) -> Rule[list[str]]:
@@ -91,13 +104,15 @@ def format_window(window: str | Sequence[str], tick: int) -> str:
     'decayed polynomial 1.5'
     >>> format_window(["sliding 60", "sliding 90"], 10**6)
     'sliding 1m, sliding 1m30s'
+    >>> format_window("tumbling 24", 3600 * 10**6), format_window("tumbling day UTC", 1)
+    ('tumbling 1d', 'tumbling day UTC')
     """
     if not isinstance(window, str):
         return ", ".join(format_window(each, tick) for each in window)
     if window.startswith(POLYNOMIAL_KIND):
         return window
     kind, _, ticks = window.partition(" ")
-    return f"{KINDS[kind]} {format_duration(int(ticks) * tick)}" if ticks else window
+    return f"{KINDS[kind]} {format_duration(int(ticks) * tick)}" if ticks.isdecimal() else window
 
 
 def build_ticks_rule(tick: int, end: int | None, example: str = "365d") -> Rule[int]:

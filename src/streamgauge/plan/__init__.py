@@ -7,6 +7,7 @@ special_parts    parts of discovered groups and of private reports
 rollups          ROLLUP as a hierarchy
 alerts           alert columns
 windows          columns of several sliding windows
+tumbling         releases with a row for each period
 few_events       counters for few events
 fitting          checks of a mechanism given by name
 predict          predicted errors

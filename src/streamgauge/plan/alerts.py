@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.config.periods import TUMBLING
 from streamgauge.config.release import DESCRIPTIONS, NAME_SUFFIXES, OVERLAP_HINT, Alert
 from streamgauge.config.rules import format_duration
 from streamgauge.config.toml_table import quote_toml, suggest
@@ -28,15 +29,19 @@ class AlertColumn:
         measure = measures[self.measure_index] if len(measures) > 1 else None
         return replace(self, alert=replace(self.alert, measure=measure, name=name))
 
-    def describe(self, measures: Sequence[str], tick: int, window: str = "each") -> str:
-        """Return the alert in words, for the plan of a release with this window."""
+    def describe(self, measures: Sequence[str], tick: int | None, window: str = "each") -> str:
+        """Return the alert in words, for the plan of a release with this window.
+
+        `tick` is the time from one row to the next, None if rows are of months.
+        """
+        months = f"{self.alert.window} month{'s' if self.alert.window > 1 else ''}"
         words = DESCRIPTIONS[self.alert.kind].format(
             measure=measures[self.measure_index],
             size=float(self.alert.size),
-            window=format_duration(self.alert.window * tick),
+            window=months if tick is None else format_duration(self.alert.window * tick),
         )
         adds, kind = self.alert.kind == "low" and self.alert.window > 1, window.partition(" ")[0]
-        more = f"; {OVERLAP_HINT.format(kind=kind)}" if adds and kind != "each" else ""
+        more = f"; {OVERLAP_HINT.format(kind=kind)}" if adds and kind not in ("each", TUMBLING) else ""
         return f"{self.build_name(measures)}: 1 where {words}, else 0; costs nothing{more}"
 
 

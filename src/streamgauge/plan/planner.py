@@ -27,11 +27,13 @@ from streamgauge import sql
 from streamgauge.config.canonical import build_release_block, to_canonical_json
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.mechanism import find_mechanism, parse_json_setting
+from streamgauge.config.periods import Periods
 from streamgauge.config.settings import Label, PipelineFile, Release, Stream
 from streamgauge.plan.alerts import AlertColumn, build_alert_columns
 from streamgauge.plan.parts import CONFIDENCE, CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
+from streamgauge.plan.tumbling import resolve_periods
 from streamgauge.plan.windows import check_windows, split_aggregates
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Event, IntegerZcdp, Loss, XAdjacent
@@ -172,6 +174,11 @@ class ReleasePlan:
         """Layout of the results at every tick."""
         return build_layout(self.query, self.alerts)
 
+    @cached_property
+    def periods(self) -> Periods | None:
+        """Periods of a tumbling window, each of which has one row."""
+        return Periods.from_window(self.release.window, self.stream)
+
     @property
     def columns(self) -> tuple[str, ...]:
         """Columns of GROUP BY."""
@@ -285,6 +292,7 @@ def _build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counte
 
 
 def _build_plain_parts(release: Release, query: Query, stream: Stream) -> tuple[CounterPart, ...]:
+    release, stream = resolve_periods(release, query, stream)
     if query.report is not None:
         return build_report_parts(release, query, stream)
     if isinstance(stream.unit, XAdjacent):

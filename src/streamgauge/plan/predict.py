@@ -9,6 +9,7 @@ Hints give further facts about a mechanism that adapts to its data, or about a t
 follow from its settings, and from which events its query can lose. Nothing here reads data.
 """
 
+from dataclasses import replace
 from fractions import Fraction
 from math import inf, isfinite
 from typing import Any
@@ -32,7 +33,9 @@ MAX_SHARED_CELL_ERROR = 0.01  # of the number of values: an error of shared cell
 
 
 def choose_ticks(plan: ReleasePlan) -> tuple[int, ...]:
-    """Return the first, the middle and the last tick of a release, from its own first."""
+    """Return the first, the middle and the last tick of a release, from its own first; of periods, the first."""
+    if plan.periods is not None:
+        return (1,)
     last = plan.last_tick(1) or DEFAULT_LAST_TICK
     return tuple(dict.fromkeys((1, (last + 1) // 2, last)))
 
@@ -52,6 +55,8 @@ def predict_errors(plan: ReleasePlan) -> list[ErrorPrediction]:
         for tick in (ticks[:1] if is_constant and not part.statistic.ERROR_GROWS else ticks)
     ]
     order = [aggregate.name for aggregate in plan.query.aggregates]
+    if plan.periods is not None:
+        found = [replace(error, tick=plan.periods.nominal_ticks) for error in found]
     return sorted(found, key=lambda error: (order.index(error.measure), error.tick))
 
 
@@ -62,6 +67,8 @@ def predict_events(plan: ReleasePlan, tick: int, window: int = 0) -> float | Non
         return None
     if window:
         return expected * min(tick, window)
+    if plan.periods is not None:
+        return expected * plan.periods.nominal_ticks
     kind, setting, size = parse_window(plan.release.window)
     if kind == "decayed":
         rate: float = 0.5 ** (1 / int(size))

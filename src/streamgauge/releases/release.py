@@ -169,6 +169,11 @@ class Releases(Sequence[TickRelease]):
         """End of each tick, UTC."""
         return np.array([item.end for item in self._items], "datetime64[us]")
 
+    @property
+    def row_noun(self) -> str:
+        """Noun for an item: a period if ticks have no item, else a tick."""
+        return "period" if (np.diff(self.ticks) > 1).any() else "tick"
+
     def values(self, measure: str) -> Floats:
         """Return the numbers of a measure as (ticks, places)."""
         return self._stack(measure, "value")

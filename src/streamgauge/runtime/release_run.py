@@ -20,6 +20,10 @@ Ranked groups
     With ORDER BY, the places of a tick are its largest groups, by released numbers of all groups (`GroupRanking`):
     those of the others are computed and not published. Ties are in the declared order.
 
+Tumbling windows
+    A row is of a period, at its last tick. The statistics count periods as their ticks, and are stepped once a period.
+    `OpenPeriod` has the sums of its ticks until then.
+
 Alerts
     Alerts are computed from released numbers only, after noise. Their state is the last released numbers of each
     group, and the last tick at which a number was not `reliable`. It is committed with the ticks of these numbers. So
@@ -46,6 +50,7 @@ from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, build_schema, list_places
 from streamgauge.releases.release import TickRelease
+from streamgauge.runtime.open_period import OpenPeriod, TickSpan
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.part_runs import KeyColumns, PartColumns, PartRun, load_part, start_part
 
@@ -167,6 +172,10 @@ class ReleaseRun:
         size = len(self.schema.measures), len(self.schema.groups)
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
+        self.open_period: OpenPeriod | None = None  # of a tumbling window
+        if plan.periods is not None:
+            measures, forgets = self.scan.measures, plan.stream.pan_private
+            self.open_period = OpenPeriod(plan.periods, first, measures, is_forgetful=forgets)
 
     @classmethod
     def start(cls, plan: ReleasePlan, name: str, first: int, noise: Noise | None) -> "ReleaseRun":
@@ -178,14 +187,23 @@ class ReleaseRun:
     ) -> "ReleaseRun":
         runs = [load_part(part, state_name(name, at), state, noise) for at, part in enumerate(plan.parts)]
         run = cls(plan, name, first, runs)
+        if run.open_period is not None:
+            run.open_period.restore(state[run.period_name])
         if run.alert_monitors is not None:
             run.alert_monitors.load(state, runs[0].tick)
         return run
 
     @property
     def next_tick(self) -> int:
-        """Next tick of the stream that it releases."""
+        """Next tick of the stream that it reads."""
+        if self.open_period is not None:
+            return self.open_period.next_tick
         return self.first + (self.runs[0].tick if self.runs else self.released_ticks)
+
+    @property
+    def period_name(self) -> str:
+        """Name of the state of the open period."""
+        return f"run/{self.name}/period"
 
     @property
     def last_tick(self) -> int | None:
@@ -208,15 +226,16 @@ class ReleaseRun:
         Returns removals of all parts if the release is finished and not to be saved again.
         """
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
+        period = {} if self.open_period is None else {self.period_name: self.open_period.save()}
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
         if self.is_removed:
             pairs = zip(self.runs, names, strict=False)  # its runs may be dropped already
             stored = [each for run, name in pairs for each in run.list_parts(name)]
-            return dict.fromkeys([*names, *stored, *alerts])
+            return dict.fromkeys([*names, *stored, *alerts, *period])
         saved: dict[str, bytes | None] = {}
         for run, name in zip(self.runs, names, strict=True):
             saved |= run.save_state(name)
-        return saved | alerts
+        return saved | alerts | period
 
     def drop_finished_runs(self) -> None:
         """Drop the part runs if the release is finished."""
@@ -241,6 +260,8 @@ class ReleaseRun:
         """Replace the open registers of all parts by released values and fresh draws."""
         for run in self.runs:
             run.rerandomize()
+        if self.open_period is not None:
+            self.open_period.restart()
 
     def redraw_future_noise(self) -> None:
         """Replace saved draws that a lost run of the same state may have published with."""
@@ -248,11 +269,23 @@ class ReleaseRun:
             run.redraw_future_noise()
 
     def release_ticks(self, answers: Sequence[Tally], count: int) -> list[TickRelease]:
-        """Release the next `count` ticks.
+        """Release the next `count` ticks, or the periods that end in them.
 
         `answers` has the exact sums, one for each measure of the scan.
         """
-        first, tallies = self.next_tick, self.scan.tallies(answers)
+        if self.open_period is None:
+            first = self.next_tick
+            return self._release_rows(answers, first, [(tick, tick) for tick in range(first, first + count)])
+        last, number = self.next_tick + count - 1, self.runs[0].tick + 1
+        closed = self.open_period.close(answers, number, last, self.last_tick)
+        released = self._release_rows(closed.sums, number, closed.spans) if closed.spans else []
+        for run, tally in zip(self.runs, self.scan.tallies(closed.rest) if closed.rest else (), strict=False):
+            run.add_partial(tally)
+        return released
+
+    def _release_rows(self, answers: Sequence[Tally], first: int, spans: Sequence[TickSpan]) -> list[TickRelease]:
+        """Release a row for each span of ticks; the first is tick `first` of the statistics."""
+        count, tallies = len(spans), self.scan.tallies(answers)
         found = [run.estimate_ticks(tally, first, count) for run, tally in zip(self.runs, tallies, strict=True)]
         keys = [column.keys for column in found[0].values() if isinstance(column, KeyColumns)]
         schemas = [self.schema.with_groups(each) for each in keys[0]] if keys else [self.schema] * count
@@ -270,9 +303,9 @@ class ReleaseRun:
             schemas = [self.schema.with_groups(self.ranking.list_labels(groups)) for groups in order]
         begins = self.plan.stream.tick_start
         releases = []
-        for row, (schema, tick) in enumerate(zip(schemas, range(first, first + count), strict=True)):
+        for row, (schema, (begin, end)) in enumerate(zip(schemas, spans, strict=True)):
             own = {name: array[row][:, : len(schema.groups)] for name, array in fields.items()}
-            releases.append(TickRelease(schema, tick, begins(tick), begins(tick + 1), **own))
+            releases.append(TickRelease(schema, end, begins(begin), begins(end + 1), **own))
         return releases
 
     def _fill_fields(self, fields: dict[str, Any], part: CounterPart, columns: PartColumns) -> None:

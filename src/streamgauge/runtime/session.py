@@ -22,6 +22,7 @@ from streamgauge.runtime.adhoc.releases import (
     add_adhoc_releases,
     compute_last_tick,
     find_end_refusals,
+    find_last_row_tick,
     min_last_tick,
     plan_ended_release,
 )
@@ -350,7 +351,8 @@ class SessionBuilder:
         if not self.draining_releases.can_drain(entry):
             return self.ledger_log.end(name, min_last_tick(stream, entry, released, opened))
         last = max(released, compute_last_tick(stream, entry, self.start_time, released, opened))
-        return self.ledger_log.end(name, last, is_draining=True)
+        row = find_last_row_tick(stream, entry, self.ledger_log, last)
+        return self.ledger_log.end(name, last, is_draining=True, last_row_tick=row)
 
     def _stop_draining(self) -> list[LedgerEntry]:
         """Stop ended releases that cannot run on.
@@ -396,5 +398,5 @@ class SessionBuilder:
             run = kind.load(plan, name, entry.first, self.state, noise)
         else:
             run = kind.start(plan, name, entry.first, noise)
-        run.end_tick = entry.end_tick
+        run.end_tick = entry.drain_tick
         return run

@@ -58,15 +58,17 @@ class Chart:
     groups: int
     remark: str = ""  # which events count, or why there are no groups
     has_bars: bool = False  # for groups that are ranked: of the last tick alone
+    row_noun: str = "tick"
 
     @property
     def note(self) -> str:
         """Note below the title of every chart."""
-        largest = f" The {len(self.series)} largest of {self.groups:,} groups, by the last tick."
+        largest = f" The {len(self.series)} largest of {self.groups:,} groups, by the last {self.row_noun}."
         more = largest if len(self.series) < self.groups else ""
         if self.has_bars:
-            return f"The largest groups, with 95 % bounds for all at once, at the last tick{self._span}.{self.remark}"
-        return f"Released values with 95 % bands, at the end of each tick{self._span}.{more}{self.remark}"
+            bounds = "95 % bounds for all at once"
+            return f"The largest groups, with {bounds}, at the last {self.row_noun}{self._span}.{self.remark}"
+        return f"Released values with 95 % bands, at the end of each {self.row_noun}{self._span}.{more}{self.remark}"
 
     @property
     def _span(self) -> str:
@@ -96,7 +98,7 @@ def build_charts(releases: Sequence[Releases], absences: Mapping[str, str] = NO_
                 )
                 for place, colour in zip(drawn, COLOURS, strict=False)
             )
-            yield Chart(each.release, measure, series, len(each.shape.groups), remark)
+            yield Chart(each.release, measure, series, len(each.shape.groups), remark, row_noun=each.row_noun)
 
 
 def _build_bars(releases: Releases, measure: str, columns: Sequence[Any], remark: str) -> Chart:
@@ -109,7 +111,7 @@ def _build_bars(releases: Releases, measure: str, columns: Sequence[Any], remark
         Series(name, COLOURS[0], times, *(part[-1:, place] for part in columns))
         for name, place in zip(names, drawn, strict=True)
     )
-    return Chart(releases.release, measure, series, listed, remark, has_bars=True)
+    return Chart(releases.release, measure, series, listed, remark, True, releases.row_noun)
 
 
 def _build_remark(releases: Releases, absence: str) -> str:

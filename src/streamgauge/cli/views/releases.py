@@ -86,7 +86,7 @@ def show_releases(console: Console, releases: Releases, absence: str = "") -> No
         return
     newest = releases[-1]
     until = f"tick {newest.tick:,}, up to {format_utc_time(newest.end)}"
-    print_heading(console, shape.release, f"{until}; trends over {plural(len(releases), 'tick')}")
+    print_heading(console, shape.release, f"{until}; trends over {plural(len(releases), releases.row_noun)}")
     if shape.contributions:
         console.print(build_cell(f"counts {shape.contributions}", "dim"), soft_wrap=True)
     if absence:

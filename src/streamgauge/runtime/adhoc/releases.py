@@ -16,6 +16,9 @@ Ended releases still run, to exactly the tick that their end covers:
 
     end requested at a time -> the end is charged with its last tick -> still runs -> its state is removed
 
+A tumbling release ends with the last period that is over by then. The open period has no row: its sums are removed.
+Its ticks stay charged up to the end.
+
 Privacy
     The progress of a run at some moment depends on its speed, and so on the data. A release that ended there would
     reveal it permanently. So its last tick follows from the clock and the time of the request. It is the last tick
@@ -45,6 +48,7 @@ from typing import Any
 
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.mechanism import parse_json_setting
+from streamgauge.config.periods import Periods
 from streamgauge.config.release import Alert, parse_release
 from streamgauge.config.settings import PipelineFile, Release, Stream
 from streamgauge.config.windows import split_windows
@@ -255,6 +259,18 @@ def compute_last_tick(stream: Stream, entry: ChargedRelease, moment: int, releas
         by_clock = closed_tick(stream, moment) + count_open_at_end(stream)
         passed = max(by_clock, min_last_tick(stream, entry, released, opened_tick))
     return passed if entry.last is None else min(passed, entry.last)
+
+
+def find_last_row_tick(stream: Stream, entry: ChargedRelease, ledger_log: LedgerLog, last: int) -> int | None:
+    """Return the last row of a tumbling release that ends at tick `last`; None for other windows.
+
+    The period that is open then has no row.
+    """
+    window = json.loads(find_pinned_blocks(ledger_log)[f"release.{base_name(entry.name)}"])["window"]
+    periods = Periods.from_window(window, stream) if isinstance(window, str) else None
+    if periods is None or (entry.last is not None and last >= entry.last):
+        return None
+    return max(entry.first, periods.find_first_tick(last + 1)) - 1
 
 
 def plan_ended_release(file: PipelineFile, entry: ChargedRelease, ledger_log: LedgerLog) -> ReleasePlan:

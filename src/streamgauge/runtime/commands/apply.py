@@ -22,7 +22,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.memory import clear_traceback
 from streamgauge.privacy import PrivacyError
 from streamgauge.runtime.adhoc.planning import charge_request
-from streamgauge.runtime.adhoc.releases import compute_last_tick, find_end_refusals
+from streamgauge.runtime.adhoc.releases import compute_last_tick, find_end_refusals, find_last_row_tick
 from streamgauge.runtime.commands.queue import (
     AddRelease,
     AnnounceIntrusion,
@@ -147,7 +147,8 @@ class CommandBatch:
         released = self.session.publisher.store.last_released(entry.name)
         moment = self.queue.schedule.find_reply_time(command.requested_at)
         last = compute_last_tick(self.stream, entry, moment, released, self.opened_tick)
-        self.entries.append(log.end(entry.name, max(released, last), is_draining=True))
+        row = find_last_row_tick(self.stream, entry, log, max(released, last))
+        self.entries.append(log.end(entry.name, max(released, last), is_draining=True, last_row_tick=row))
         self.ended += [run for run in self.session.runs if run.name == entry.name]
         self.log = log
 
@@ -185,7 +186,7 @@ class CommandBatch:
         if self.queue.find_finished is not None:
             return self.queue.find_finished()
         last_released, releases = self.session.publisher.store.last_released, self.session.ledger_log.releases
-        return {name for name, each in releases.items() if each.end_tick and last_released(name) >= each.end_tick}
+        return {name for name, each in releases.items() if each.drain_tick and last_released(name) >= each.drain_tick}
 
     def _change_releases(self) -> None:
         """Add the new runs to the session, and change the engine. A failure changes nothing.
@@ -206,7 +207,7 @@ class CommandBatch:
         """Commit charges and ends in one transaction."""
         session, options = self.session, self.session.options
         for run in self.ended:
-            run.end_tick = log.releases[run.name].end_tick
+            run.end_tick = log.releases[run.name].drain_tick
         state, time = self._save_state(), self._find_visible_time()
         try:
             options.step("commands_judged")

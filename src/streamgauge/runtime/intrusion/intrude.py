@@ -231,7 +231,7 @@ def _load_runs(
         entry = entries[name]
         plan = plan_ended_release(file, entry, ledger_log)
         runs.append(ReleaseRun.load(plan, name, entry.first, state, noise))
-        runs[-1].end_tick = entry.end_tick
+        runs[-1].end_tick = entry.drain_tick
     rerandomize_lost_runs(runs, state)
 
 

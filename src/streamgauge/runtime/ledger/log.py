@@ -124,7 +124,8 @@ class ChargedRelease:
     block: str  # hash of the block of the file
     share: Fraction | None = None  # of the budget at the time of the charge, if the file has a share
     end_tick: int | None = None  # last ingested tick
-    is_draining: bool = False  # True if it still publishes all ticks up to `end_tick`
+    last_row_tick: int | None = None  # of an ended tumbling release: its open period has no row
+    is_draining: bool = False  # True if it still publishes all ticks up to `drain_tick`
     column: str | None = None  # column of reports that it reads, whose charge is its own
     requested_by: str | None = None  # the analyst of an ad hoc release
     memory_bytes: int = 0  # upper bound, of an ad hoc release
@@ -142,9 +143,14 @@ class ChargedRelease:
         return self.loss.sufficient_loss if isinstance(self.loss, IntegerZcdp) else self.loss
 
     @property
+    def drain_tick(self) -> int | None:
+        """The last tick that it publishes if it has ended."""
+        return self.end_tick if self.last_row_tick is None else self.last_row_tick
+
+    @property
     def final_tick(self) -> int | None:
         """The last tick that it publishes, or None."""
-        lasts = [tick for tick in (self.last, self.end_tick) if tick is not None]
+        lasts = [tick for tick in (self.last, self.drain_tick) if tick is not None]
         return min(lasts, default=None)
 
     @property
@@ -205,7 +211,8 @@ class LedgerLog:
         return {
             name: entry
             for name, entry in self.releases.items()
-            if entry.end_tick is None or (entry.is_draining and entry.end_tick >= entry.first and name not in finished)
+            if entry.drain_tick is None
+            or (entry.is_draining and entry.drain_tick >= entry.first and name not in finished)
         }
 
     def latest_releases(self) -> dict[str, ChargedRelease]:
@@ -265,9 +272,10 @@ class LedgerLog:
         """Enter a charge of a store that this one has replaced."""
         return self._append(LedgerEntry("lost_charge", spent.to_json()))
 
-    def end(self, name: str, last: int, *, is_draining: bool = False) -> LedgerEntry:
+    def end(self, name: str, last: int, *, is_draining: bool = False, last_row_tick: int | None = None) -> LedgerEntry:
         """End a release at tick `last`. Ticks recorded as ingested stay so."""
         body: dict[str, Any] = {"release": name, "last_tick": max(last, self.last_end_tick)}
+        body |= {} if last_row_tick is None else {"last_row_tick": last_row_tick}
         return self._append(LedgerEntry("end", body | ({"is_draining": True} if is_draining else {})))
 
     def stop_draining(self, name: str) -> LedgerEntry:
@@ -352,5 +360,5 @@ class LedgerLog:
         charge = entry.charge
         if self.ledger is not None and entry.column is None:  # the loss of devices is not returned
             charge = self.ledger.end(charge, ingested=last)
-        is_draining = act.body.get("is_draining", False)
-        self.releases[entry.name] = replace(entry, charge=charge, end_tick=last, is_draining=is_draining)
+        rest = {"is_draining": act.body.get("is_draining", False), "last_row_tick": act.body.get("last_row_tick")}
+        self.releases[entry.name] = replace(entry, charge=charge, end_tick=last, **rest)

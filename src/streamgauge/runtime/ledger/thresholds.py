@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
+from streamgauge.config.periods import TUMBLING
 from streamgauge.config.settings import PipelineFile
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.adhoc.releases import restore_release
@@ -16,7 +17,7 @@ from streamgauge.runtime.ledger.log import LedgerLog
 from streamgauge.statistics import TopK
 
 NO_GROUP_TEXT = "no group has passed its threshold yet"
-WINDOW_TEXTS = {"running": "", "each": " in one tick"}  # of counts, by window
+WINDOW_TEXTS = {"running": "", "each": " in one tick", "tumbling": " in one period"}  # of counts, by window
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,8 @@ class Thresholds:
         if found is None:
             return None
         statistic, window = found
-        events = floor(statistic.selection.threshold(max(1, tick - first + 1))) + 1
+        own = 1 if window.startswith(TUMBLING) else max(1, tick - first + 1)  # periods have equal thresholds
+        events = floor(statistic.selection.threshold(own)) + 1
         return Threshold(max(first, tick), events, window)
 
     def _plan(self, name: str, ledger_log: LedgerLog) -> tuple[TopK, str] | None:

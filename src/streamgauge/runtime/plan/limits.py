@@ -171,7 +171,8 @@ def _list_open_measures(plan: ReleasePlan) -> list[tuple[Measure, int]]:
     if plan.stream.pan_private:  # events of open ticks are in the counters
         return []
     measures = Scan.from_measures([part.measure for part in plan.parts]).measures
-    return [(measure, max_open_ticks(plan.stream)) for measure in measures]
+    periods = int(plan.periods is not None)  # open ones, whose sums are one tick's
+    return [(measure, max_open_ticks(plan.stream) + periods) for measure in measures]
 
 
 def find_engine_refusal(memory: str) -> str | None:

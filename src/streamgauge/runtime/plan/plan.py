@@ -13,6 +13,8 @@ from math import isfinite
 from typing import Any
 
 from streamgauge.config.mechanism import AUTO
+from streamgauge.config.periods import Periods
+from streamgauge.config.release import find_row_length
 from streamgauge.config.settings import PipelineFile
 from streamgauge.config.stream import describe_contributions
 from streamgauge.continual import compare
@@ -111,6 +113,29 @@ class RankingForecast:
 
 
 @dataclass(frozen=True)
+class PeriodForecast:
+    """Periods of a tumbling window, from the first tick of its release."""
+
+    longest: int  # ticks
+    first_row: int  # tick of the first row
+    is_first_cut: bool  # True if the first period began before the release
+
+    @classmethod
+    def from_periods(cls, periods: Periods, first: int, last: int | None) -> "PeriodForecast":
+        row = periods.find_last_tick(first)
+        return cls(
+            periods.survey.longest, row if last is None else min(row, last), periods.find_first_tick(first) < first
+        )
+
+    def __str__(self) -> str:
+        cut = ", of a period that began before the release" if self.is_first_cut else ""
+        return f"a row for each period, at its last tick; the first at tick {self.first_row:,}{cut}"
+
+    def to_json(self) -> dict[str, Any]:
+        return {"longest_ticks": self.longest, "first_row_tick": self.first_row, "is_first_cut": self.is_first_cut}
+
+
+@dataclass(frozen=True)
 class ReleaseForecast:
     """Cost and predicted error of one release."""
 
@@ -130,6 +155,7 @@ class ReleaseForecast:
     column: str | None = None  # column of reports, whose loss is this one's
     contributions: str = ""  # rule for the counted events of a user, if others are dropped
     ranking: RankingForecast | None = None  # if it lists its largest groups
+    periods: PeriodForecast | None = None  # of a tumbling window
 
     @property
     def has_discovered_groups(self) -> bool:
@@ -290,6 +316,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
     begin, found = first if entry is None else entry.first, tuple(predict_errors(plan))
     choices = tuple(_build_choice(plan, part, found) for part in plan.parts)
     names = [aggregate.name for aggregate in plan.query.aggregates]
+    row_length = find_row_length(plan.release.window, plan.stream)
     if hint:
         choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
     return ReleaseForecast(
@@ -305,10 +332,11 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         found,
         plan.release.delta,
         plan.release.requested_by,
-        tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts),
+        tuple(alert.describe(names, row_length, plan.release.window) for alert in plan.alerts),
         None if plan.query.report is None else plan.query.report.column,
         describe_contributions(plan.stream),
         RankingForecast.from_plan(plan, found),
+        None if plan.periods is None else PeriodForecast.from_periods(plan.periods, begin, plan.last_tick(begin)),
     )
 
 

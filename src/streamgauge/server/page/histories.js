@@ -15,13 +15,13 @@ export const maxTicks = (release, places = release.places) => Math.max(2, Math.f
 
 const buildUrl = ({ name }, ...parts) => `/api/releases/${encodeURIComponent(name)}?shape=columns&${parts.filter(Boolean).join("&")}`;
 
-/** Return the step between the ticks that are read and drawn. */
-export const tickStep = (release, ticks) => everyNth(ticks, isWide(release) ? MAX_TICKS : Math.min(MAX_TICKS, maxTicks(release)));
+/** Return the step between the ticks that are read and drawn. Rows of periods are few, so all of them are. */
+export const tickStep = (release, ticks) => release.row_ticks > 1 ? 1 : everyNth(ticks, isWide(release) ? MAX_TICKS : Math.min(MAX_TICKS, maxTicks(release)));
 
 /** Read ticks {from, to} with a step, or the `last` ones, into a series. `places` are the groups, null for all. */
 export async function readHistory(series, { from, to, step = 1, last, places = null }) {
   const { release } = series;
-  const spans = from ? buildSpans(from, to, step) : [`last=${Math.min(last, maxTicks(release, places?.length))}`];
+  const spans = from ? buildSpans(from, to, step) : [`last=${Math.min(last, maxTicks(release, places?.length)) * series.rowTicks}`];
   for (const groups of buildFilters(release, places)) {
     for (const ticks of spans) {
       for await (const page of readPages(buildUrl(release, ticks, groups), MAX_PAGES)) series.addColumns(page);

@@ -178,7 +178,7 @@ export class ReleaseCard {
     this.panels = panels;
     this.plot.setAttribute("aria-label", this.#summary(shown));
     const n = this.#step(shown[0].column.tick);
-    draw(this.plot, { lines: shown.map((line) => sampleTicks(line, n)), apart, columns, width, height, zoomed: this.zoomed, tick: this.options.stream.tick });
+    draw(this.plot, { lines: shown.map((line) => sampleTicks(line, n)), apart, columns, width, height, zoomed: this.zoomed, tick: this.options.stream.tick * this.series.rowTicks });
   }
 
   #summary(shown) {

@@ -13,6 +13,9 @@ const RANGE_TICKS = [60, 300, 1500];
 
 const countTicks = ({ from, to }) => to - from + 1;
 
+/** Return the least number of rows in a range of ticks. */
+const countRows = (series, ticks) => (series.rowTicks > 1 ? Math.floor(0.9 * countTicks(ticks) / series.rowTicks) : countTicks(ticks));
+
 export class Releases {
   constructor({ mayEnd, end }) {
     Object.assign(this, { mayEnd, end, cards: new Map(), series: new Map(), range: RANGE_TICKS[0] });
@@ -90,7 +93,7 @@ export class Releases {
     const series = this.series.get(release.name);
     if (!release.ticks) return;
     const query = this.#buildQuery(series, this.#places(release), release.ticks);
-    const known = query.step ? series.step <= query.step : series.newest(query.last).length >= Math.min(query.last, countTicks(release.ticks));
+    const known = query.step ? series.step <= query.step : series.newest(query.last).length >= Math.min(query.last, countRows(series, release.ticks));
     if (series.last >= release.ticks.to && known) return;
     await this.#load(series, query);
     series.step = query.step ?? series.step;

@@ -13,7 +13,8 @@ const SLIDING = "sliding";
 const HALF_LIFE = "decayed half-life";
 const POLYNOMIAL = "decayed polynomial";
 const WINDOWS = [["running", "running: all ticks since its first"], ["each", "each: every tick separately"],
-  [SLIDING, "sliding: the last …, or several, such as 1h, 24h"], [HALF_LIFE, "decayed: older events count less, half-life …"],
+  [SLIDING, "sliding: the last …, or several, such as 1h, 24h"], ["tumbling", "tumbling: each period of …"],
+  [HALF_LIFE, "decayed: older events count less, half-life …"],
   [POLYNOMIAL, "decayed: power of the age in ticks, exponent …"]];
 const WINDOW_SIZES = { span: ["30s", "How long"], power: ["1.5", "Exponent"] };
 
@@ -176,9 +177,9 @@ export class RequestForm {
 export const grantedText = ({ name, column, first_tick: first }) =>
   `${name} ${column ? "costs nothing" : "was charged"} and starts with tick ${first.toLocaleString("en-GB")}`;
 
-/** Return whether a window is possible. Reports have no decayed windows; polynomial decay needs a last tick. */
+/** Return whether a window is possible. Reports have no decayed windows and no periods; polynomial decay needs a last tick. */
 const isOffered = (window, stream) =>
-  !(window.startsWith("decayed") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
+  !((window.startsWith("decayed") || window === "tumbling") && isAllReports(stream)) && (window !== POLYNOMIAL || Boolean(stream?.end));
 
 /** Return a window of a size. Several sizes of sliding windows, with commas, are one release with a column for each. */
 function buildWindow(kind, sizes) {

@@ -68,10 +68,15 @@ export class Series {
     return this.sorted;
   }
 
-  /** Return the first and last missing tick before `tick`, or null. */
+  /** Return the usual number of ticks from one row to the next: more than 1 if the release has a row for each period. */
+  get rowTicks() {
+    return this.release.row_ticks ?? 1;
+  }
+
+  /** Return the first and last missing tick before `tick`, or null. Periods differ in length by less than a half. */
   gapBefore(tick) {
     const last = this.last;
-    return last && tick > last + 1 ? [last + 1, tick - 1] : null;
+    return last && tick > last + 1.5 * this.rowTicks ? [last + 1, tick - 1] : null;
   }
 
   /** Return {key, name, depth, rank, value, error} of all groups, totals first; the last three at the newest tick. */
@@ -85,12 +90,12 @@ export class Series {
     return groups.sort((one, other) => one.depth - other.depth);
   }
 
-  /** Return the rows of the newest `count` ticks. */
+  /** Return the rows of the newest `count` ticks or periods. */
   newest(count) {
-    return this.ticks().filter((row) => row.tick > this.last - count);
+    return this.ticks().filter((row) => row.tick > this.last - count * this.rowTicks);
   }
 
-  /** Return the newest `count` ticks of one group as arrays. */
+  /** Return the newest `count` ticks or periods of one group as arrays. */
   column(measure, key, count) {
     const rows = this.newest(count);
     const cells = rows.map((row) => row.cells[measure]?.get(key) ?? {});

@@ -23,6 +23,7 @@ from starlette.routing import Route
 from streamgauge.clock import MICROSECONDS_PER_SECOND
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.mechanism import find_mechanisms
+from streamgauge.config.periods import Periods
 from streamgauge.config.settings import Column, PipelineFile, ServerSettings, Stream
 from streamgauge.config.stream import describe_contributions
 from streamgauge.config.windows import format_window
@@ -148,7 +149,14 @@ def _declaration_as_json(block: dict[str, Any], stream: Stream, kinds: KindFinde
         "sql": sql,
         "kinds": [kind for kind in kinds(sql) for _ in range(columns)] + ["alert"] * len(block.get("alerts", ())),
         "window": format_window(window, stream.tick),
+        "row_ticks": find_row_ticks(window, stream),
     }
+
+
+def find_row_ticks(window: str | list[str], stream: Stream) -> int:
+    """Return the usual number of ticks from one row of a release to the next."""
+    periods = Periods.from_window(window, stream) if isinstance(window, str) else None
+    return 1 if periods is None else periods.nominal_ticks
 
 
 def _charge_as_json(entry: ChargedRelease) -> dict[str, Any]:

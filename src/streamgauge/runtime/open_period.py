@@ -1,0 +1,92 @@
+"""The open period of a tumbling release: its first tick, and the exact sums of its ticks so far. Secret.
+
+    ticks 1 2 3 4 of "tumbling 4"   ->   sums of tick 1 for the statistic, at tick 4
+
+Sums are added up under the number of their period, so that a code counts once a period. They are saved as open ticks
+are (`live.open_ticks`): encrypted, under keys that the next commit destroys, in parts whose size is public. They are
+removed with the commit of their row.
+
+With pan_private = true there are no sums: the events of a closed tick go into the registers of the open period, which
+have had noise since its beginning. If such a run was lost, its registers are rerandomized, and the events in them are
+in no release. The period then begins again at the next tick, which its row says.
+
+A release that ends, or a stream that does, cuts its last period: the row has the true start and end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from struct import Struct
+
+import numpy as np
+
+from streamgauge.config.periods import Periods
+from streamgauge.plan.measure import Measure, Tally
+from streamgauge.runtime.live.open_ticks import OpenTicks
+
+POSITION_STRUCT = Struct("<QQ")
+TickSpan = tuple[int, int]  # first and last tick
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedPeriods:
+    """Periods that end in some ticks, and the exact sums of each, by its number as tick."""
+
+    spans: Sequence[TickSpan]
+    sums: Sequence[Tally]
+    rest: Sequence[Tally]  # sums of the open period that must not be remembered exactly
+
+
+class OpenPeriod:
+    """The open period of one release, from its first tick on."""
+
+    def __init__(self, periods: Periods, first: int, measures: Sequence[Measure], *, is_forgetful: bool) -> None:
+        self.periods, self.is_forgetful = periods, is_forgetful
+        self.next_tick = self.first_tick = first
+        self._sums = OpenTicks({} if is_forgetful else {str(i): each for i, each in enumerate(measures)}, 1)
+
+    def restore(self, saved: bytes) -> None:
+        """Restore the state of the last commit."""
+        self.next_tick, self.first_tick = POSITION_STRUCT.unpack_from(saved)
+        self._sums.restore(saved[POSITION_STRUCT.size :])
+
+    def save(self) -> bytes:
+        return POSITION_STRUCT.pack(self.next_tick, self.first_tick) + self._sums.save(1)
+
+    def restart(self) -> None:
+        """Begin the period again at the next tick, without the events so far."""
+        self.first_tick = self.next_tick
+
+    def close(self, answers: Sequence[Tally], number: int, last: int, final: int | None) -> ClosedPeriods:
+        """Add the sums up to tick `last`, and return those of the periods that end by then.
+
+        Args:
+            answers: The sums by tick, one for each measure. Those of other ticks are left out.
+            number: The number of the open period.
+            final: The last tick of the release, which ends its period.
+        """
+        spans = self._list_spans(last, final)
+        ends = np.array([end for _, end in spans], np.int64)
+        inside = [tally.select((tally.ticks >= self.next_tick) & (tally.ticks <= last)) for tally in answers]
+        by_period = [replace(each, ticks=number + np.searchsorted(ends, each.ticks)) for each in inside]
+        self.next_tick = last + 1
+        if spans:
+            self.first_tick = spans[-1][1] + 1
+        newest = number + len(spans)
+        if self.is_forgetful:
+            sums = [each.select(each.ticks < newest) for each in by_period]
+            return ClosedPeriods(spans, sums, [each.select_tick(newest) for each in by_period])
+        self._sums.add(by_period)
+        return ClosedPeriods(spans, self._sums.close(newest - 1), ())
+
+    def _list_spans(self, last: int, final: int | None) -> list[TickSpan]:
+        """Return the periods that end from the next tick to `last`."""
+        spans: list[TickSpan] = []
+        first = self.first_tick
+        while True:
+            end = self.periods.find_last_tick(first)
+            end = end if final is None else min(end, final)
+            end = max(end, self.next_tick)
+            if end > last or first > last:
+                return spans
+            spans.append((first, end))
+            first = end + 1
