@@ -155,7 +155,7 @@ def chromium() -> Iterator[Any]:
 
 
 PHONE = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
-DESKTOP = {"viewport": {"width": 1360, "height": 900}}
+DESKTOP = {"viewport": {"width": 1360, "height": 900}, "reduced_motion": "reduce"}  # endless animations cost a core
 
 
 @contextmanager
