@@ -26,6 +26,7 @@ from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, w
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.subject import Pair
 from streamgauge.audit.verdict import Verdict
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
@@ -36,6 +37,7 @@ from streamgauge.interfaces import ignore
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
 from streamgauge.privacy import Pure
+from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.sinks.formats import JsonLines
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
@@ -443,3 +445,36 @@ def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
     dear = file_of(tmp_path, {**COUNTS, "epsilon": 2})
     with pytest.raises((PipelineFileError, ValueError), match="must be at most"):
         verdicts(dear)
+
+
+LARGEST = {"name": "top", "sql": f"{COUNTS['sql']} ORDER BY 2 DESC LIMIT 1", "epsilon": 1, "window": "each"}
+
+
+def rank_by_exact_counts(run: Any, answers: Any, count: int) -> Any:
+    """Release ticks whose places are ranked by what noise should hide."""
+    (tally, *_), first = run.scan.tallies(answers), run.next_tick
+    inside = (tally.ticks >= first) & (tally.ticks < first + count)
+    own = tally.select(inside)
+    exact = run.runs[0].build_vectors(own, own.ticks - first, count)[:, 0]
+    order = np.argsort(-exact, axis=1, kind="stable")[:, : run.ranking.places]
+    run.ranking = SimpleNamespace(**vars(run.ranking), rank_groups=lambda _: order, list_labels=run.ranking.list_labels)
+    return RELEASE_TICKS(run, answers, count)
+
+
+RELEASE_TICKS = ReleaseRun.release_ticks
+
+
+@pytest.mark.parametrize("is_broken", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_ranking_by_exact_counts_is_condemned(tmp_path: Path, monkeypatch: Any, is_broken: bool) -> None:
+    """Under one loss: an honest release that lists the largest noisy count, and a twin that lists the largest."""
+    file = file_of(tmp_path, LARGEST)
+    assert widen(file, 3) is None
+    if is_broken:
+        monkeypatch.setattr(ReleaseRun, "release_ticks", rank_by_exact_counts)
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 1, folder)
+        pair = Pair("an event of g b", (InputRecord(1, (("g", "b"),)),), ())
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 300, SURE, ignore, InsecureNoise(31))
+        (verdict,) = judge.audit_releases([pair])
+    assert verdict.is_condemned == is_broken
+    assert verdict.exact == pytest.approx(1)
