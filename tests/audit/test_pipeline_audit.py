@@ -1,5 +1,6 @@
 """End-to-end attacks on a pipeline file: each broken part is condemned, honest code is not."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,7 +38,6 @@ from streamgauge.interfaces import ignore
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
 from streamgauge.privacy import Pure
-from streamgauge.runtime.release_run import ReleaseRun
 from streamgauge.sinks.formats import JsonLines
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
@@ -450,27 +450,23 @@ def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
 LARGEST = {"name": "top", "sql": f"{COUNTS['sql']} ORDER BY 2 DESC LIMIT 1", "epsilon": 1, "window": "each"}
 
 
-def rank_by_exact_counts(run: Any, answers: Any, count: int) -> Any:
-    """Release ticks whose places are ranked by what noise should hide."""
-    (tally, *_), first = run.scan.tallies(answers), run.next_tick
-    inside = (tally.ticks >= first) & (tally.ticks < first + count)
-    own = tally.select(inside)
-    exact = run.runs[0].build_vectors(own, own.ticks - first, count)[:, 0]
-    order = np.argsort(-exact, axis=1, kind="stable")[:, : run.ranking.places]
-    run.ranking = SimpleNamespace(**vars(run.ranking), rank_groups=lambda _: order, list_labels=run.ranking.list_labels)
-    return RELEASE_TICKS(run, answers, count)
-
-
-RELEASE_TICKS = ReleaseRun.release_ticks
-
-
 @pytest.mark.parametrize("is_broken", [pytest.param(False, marks=pytest.mark.slow), True])
-def test_ranking_by_exact_counts_is_condemned(tmp_path: Path, monkeypatch: Any, is_broken: bool) -> None:
+def test_ranking_by_exact_counts_is_condemned(
+    tmp_path: Path, leaky_run: Any, rewriting_sink: Any, is_broken: bool
+) -> None:
     """Under one loss: an honest release that lists the largest noisy count, and a twin that lists the largest."""
+    largest = [b"a"]
+
+    def find_largest(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+        exact = run.build_vectors(tally, tally.ticks - first, count)[0, 0]
+        largest[0] = (b"a", b"b")[int(np.argmax(exact))]
+        return estimates
+
     file = file_of(tmp_path, LARGEST)
     assert widen(file, 3) is None
     if is_broken:
-        monkeypatch.setattr(ReleaseRun, "release_ticks", rank_by_exact_counts)
+        leaky_run(find_largest)
+        rewriting_sink(JsonLines, lambda lines: re.sub(rb'{"g":"."}', b'{"g":"%s"}' % largest[0], lines))
     with create_private_folder() as folder:
         trial = PipelineTrial.from_file(file, 1, folder)
         pair = Pair("an event of g b", (InputRecord(1, (("g", "b"),)),), ())
