@@ -1,5 +1,6 @@
 """End-to-end attacks on a pipeline file: each broken part is condemned, honest code is not."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,7 @@ from streamgauge.audit.pipeline.copies import RepeatedReleases, prepend_group, w
 from streamgauge.audit.pipeline.inputs import CandidateRecords, InputRecord, format_record_time
 from streamgauge.audit.pipeline.neighbours import build_unit
 from streamgauge.audit.pipeline.runs import create_private_folder
+from streamgauge.audit.subject import Pair
 from streamgauge.audit.verdict import Verdict
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile
@@ -443,3 +445,32 @@ def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
     dear = file_of(tmp_path, {**COUNTS, "epsilon": 2})
     with pytest.raises((PipelineFileError, ValueError), match="must be at most"):
         verdicts(dear)
+
+
+LARGEST = {"name": "top", "sql": f"{COUNTS['sql']} ORDER BY 2 DESC LIMIT 1", "epsilon": 1, "window": "each"}
+
+
+@pytest.mark.parametrize("is_broken", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_ranking_by_exact_counts_is_condemned(
+    tmp_path: Path, leaky_run: Any, rewriting_sink: Any, is_broken: bool
+) -> None:
+    """Under one loss: an honest release that lists the largest noisy count, and a twin that lists the largest."""
+    largest = [b"a"]
+
+    def find_largest(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+        exact = run.build_vectors(tally, tally.ticks - first, count)[0, 0]
+        largest[0] = (b"a", b"b")[int(np.argmax(exact))]
+        return estimates
+
+    file = file_of(tmp_path, LARGEST)
+    assert widen(file, 3) is None
+    if is_broken:
+        leaky_run(find_largest)
+        rewriting_sink(JsonLines, lambda lines: re.sub(rb'{"g":"."}', b'{"g":"%s"}' % largest[0], lines))
+    with create_private_folder() as folder:
+        trial = PipelineTrial.from_file(file, 1, folder)
+        pair = Pair("an event of g b", (InputRecord(1, (("g", "b"),)),), ())
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 300, SURE, ignore, InsecureNoise(31))
+        (verdict,) = judge.audit_releases([pair])
+    assert verdict.is_condemned == is_broken
+    assert verdict.exact == pytest.approx(1)

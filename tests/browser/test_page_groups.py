@@ -1,4 +1,4 @@
-"""The page of releases with many groups: found by name, totals first, and too many to be sent live."""
+"""The page of releases with many groups: largest first, found by name, as bars if ranked, too many to be sent live."""
 
 import json
 
@@ -17,7 +17,12 @@ STREAM = page_servers.STREAM | {
     "budget": {"rho": 1},
     "columns": {"ward": {"values": WARDS}, "code": {"values": CODES}, "kind": {"values": ["a", "b"]}},
 }
-ASKED = {"wards": "ward", "codes": "code", "rolled": "ROLLUP(kind, ward)"}
+ASKED = {
+    "wards": "SELECT ward, COUNT(*) FROM v GROUP BY ward",
+    "codes": "SELECT code, COUNT(*) FROM v GROUP BY code",
+    "rolled": "SELECT kind, ward, COUNT(*) FROM v GROUP BY ROLLUP(kind, ward)",
+    "top": "SELECT ward, COUNT(*) FROM v GROUP BY ward ORDER BY COUNT(*) DESC LIMIT 5",
+}
 
 
 @pytest.fixture(scope="module")
@@ -26,17 +31,12 @@ def page(tmp_path_factory):
     create_key(folder / "v.key")
     event = {"ts": 1_767_571_200, "ward": "ward29", "code": "c0777", "kind": "a", "who": "p"}
     (folder / "v.jsonl").write_text(json.dumps(event))
-    releases = [
-        {
-            "name": name,
-            "sql": f"SELECT {by.removeprefix('ROLLUP(').rstrip(')')}, COUNT(*) FROM v GROUP BY {by}",
-            "rho": "1/8",
-        }
-        for name, by in ASKED.items()
-    ]
+    releases = [{"name": name, "sql": sql, "rho": "1/8"} for name, sql in ASKED.items()]
     server = {"anonymous": True, "publish_delay": "100ms"}
     file = parse_pipeline({"stream": STREAM, "server": server, "release": releases}, folder / "v.toml")
     with chromium() as browser, serving(file) as served, looking(browser, served.address) as found:
+        found.locator("#state[data-state=ended]").wait_for()
+        found.reload()  # so that the groups are chosen by the last tick
         found.locator("#state[data-state=ended]").wait_for()
         yield found
 
@@ -51,24 +51,56 @@ def names(page, release):
     return card(page, release).locator(".reading .name").all_inner_texts()
 
 
+def newest(page, release):
+    """Return the labels of the last tick and their values, largest first."""
+    columns = page.evaluate(f"fetch('/api/releases/{release}?last=1&shape=columns').then((reply) => reply.json())")
+    labels = [", ".join(map(str, place.values())) for place in columns["places"]]
+    pairs = list(zip(labels, columns["measures"]["count"]["value"][0], strict=True))
+    return sorted(pairs, key=lambda pair: -pair[1])
+
+
 @pytest.mark.slow
-def test_eight_groups_are_shown_and_others_found_by_name(page, tmp_path):
-    wards = card(page, "wards")
+def test_largest_groups_are_shown_and_others_found_by_name(page, tmp_path):
+    wards, largest = card(page, "wards"), [name for name, _ in newest(page, "wards")]
     wards.get_by_text("8 of 30 groups shown").click()
-    assert names(page, "wards") == WARDS[:8]
-    wards.get_by_label("Find a group by name").fill("D29")
-    wards.get_by_label("ward29").check()
+    assert names(page, "wards") == largest[:8]
+    assert wards.locator(".found li span:first-of-type").all_inner_texts() == largest
+    wards.get_by_role("button", name="A to Z").click()
+    assert wards.locator(".found li span:first-of-type").all_inner_texts() == WARDS
+    wards.get_by_label("Find a group by name").fill(largest[-1].upper())
+    wards.get_by_label(largest[-1], exact=True).check()
     wards.get_by_text("9 of 30 groups shown").wait_for()
-    assert names(page, "wards") == [*WARDS[:8], "ward29"]
-    wards.get_by_role("button", name="ward00").click()
+    assert names(page, "wards")[-1] == largest[-1]
+    wards.get_by_role("button", name=largest[0]).click()
     wards.get_by_text("8 of 30 groups shown").wait_for()
-    assert "ward00" not in names(page, "wards")
+    assert largest[0] not in names(page, "wards")
     page.screenshot(path=tmp_path / "groups.png", full_page=True)
+
+
+def test_ranked_groups_are_bars_with_error_bars(page):
+    top = card(page, "top")
+    top.locator(".main-svg").first.wait_for()
+    (bars,) = top.locator(".plot").evaluate(
+        "(plot) => plot.data.map(({type, orientation, x, y, error_x}) => ({type, orientation, x, y, error_x}))"
+    )
+    released = newest(page, "top")
+    assert (bars["type"], bars["orientation"]) == ("bar", "h")
+    assert bars["y"] == [f"{rank}. {name}" for rank, (name, _) in enumerate(released, 1)][::-1]
+    assert bars["x"] == [value for _, value in released][::-1]
+    assert min(bars["error_x"]["array"]) > 0
+    assert top.locator(".annotation-text").all_text_contents()[0].count("±") == 1
+    assert top.get_by_text("The error bars hold for all groups at once.").is_visible()
+    top.get_by_role("button", name="Together").click()
+    top.locator(".reading .name").first.wait_for()
+    assert names(page, "top")[:5] == [name for name, _ in released]
 
 
 def test_totals_come_first_with_their_group_names(page):
     card(page, "rolled").get_by_text("8 of 63 groups shown").wait_for()
-    assert names(page, "rolled")[:4] == ["all", "a, all wards", "b, all wards", "a, ward00"]
+    shown = names(page, "rolled")
+    assert shown[0] == "all"
+    assert sorted(shown[1:3]) == ["a, all wards", "b, all wards"]
+    assert not any("all" in name for name in shown[3:])
 
 
 def test_chosen_group_is_read_if_all_are_too_many(page):
@@ -85,5 +117,5 @@ def test_chosen_group_is_read_if_all_are_too_many(page):
 def test_budget_of_users_shows_total_loss_until_stream_end(page):
     budget = page.locator("#budget")
     assert "The largest total loss of one user" in budget.inner_text()
-    assert "\u03c1 0.375" in page.locator("#gauges").inner_text()
+    assert "\u03c1 0.5" in page.locator("#gauges").inner_text()
     assert budget.locator(".axis").inner_text().split() == ["tick", "1", "tick", "2"]

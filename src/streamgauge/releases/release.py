@@ -218,8 +218,8 @@ class Releases(Sequence[TickRelease]):
         """
         measured = -self.ranks() if self.shape.is_ranked else self.values(measure)
         newest = measured[-1] if len(measured) else np.full(len(self.shape.groups), np.nan)
-        levels = [place.level for place in self.shape.groups]
-        order = np.lexsort([np.where(np.isfinite(newest), -newest, np.inf), levels])
+        levels = np.array([place.level for place in self.shape.groups], np.int64)
+        order = np.lexsort((np.where(np.isfinite(newest), -newest, np.inf), levels))
         return [int(place) for place in order[:count]]
 
     def find_group_positions(self, item: TickRelease) -> Any:
