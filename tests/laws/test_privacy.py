@@ -19,7 +19,7 @@ from streamgauge.privacy import Tick
 from streamgauge.testing.noise import CountedNoise, SilentNoise
 from tests.support.catalogue import Case, every_case, every_kept_case
 
-UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.Event(replace=True, moves=True), Tick(3)]
+UNITS = [sg.WEvent(4), sg.User(1, 3), sg.User(2, 2), sg.User(2, per=3), sg.Event(replace=True, moves=True), Tick(3)]
 EVERY = range(1, 301)
 FEW = (1, 2, 7, 27, 100, 300)
 SLACK = Fraction(1, 10**4)  # excess charge that a rounded recursion is allowed

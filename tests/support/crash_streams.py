@@ -71,6 +71,7 @@ SINKS = ({"to": "out.jsonl"}, {"to": "out.parquet"}, {"to": "short.csv", "releas
 NARROW = ({"to": "out.jsonl", "releases": ["running"]}, {"to": "out.parquet", "releases": ["each"]})
 
 USERS = {"user": "u", "max_events_per_tick": 2, "max_ticks": 6}
+RENEWED = {"user": "u", "max_events_per_tick": 1, "max_ticks": 1, "per": 2}
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,7 @@ KINDS = {
     "windows": Kind(30, releases=(SEVERAL,), sinks=SINKS[:1]),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "sent": Kind(12, source="http", mode="streaming", sinks=SINKS[:1]),
-    "sent users": Kind(12, source="http", mode="streaming", unit=USERS, releases=BRIEF, sinks=SINKS[:1]),
+    "sent users": Kind(12, source="http", mode="streaming", unit=RENEWED, releases=BRIEF, sinks=SINKS[:1]),
     "live input": Kind(12, source="-", mode="streaming", sinks=SINKS[:1]),
     "brief": Kind(12, releases=BRIEF, sinks=SINKS[:1]),
     "brief narrow": Kind(12, releases=BRIEF, sinks=NARROW),

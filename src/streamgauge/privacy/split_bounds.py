@@ -107,7 +107,7 @@ from streamgauge.privacy.errors import PrivacyError
 from streamgauge.privacy.loss_profiles import ChargeTerms, LossProfile, find_profiles
 from streamgauge.privacy.rationals import format_rational
 from streamgauge.privacy.timeline import ALL_TICKS, LossTerm, Span, Timeline
-from streamgauge.privacy.units import Unit
+from streamgauge.privacy.units import Unit, WEvent
 from streamgauge.privacy.worst_case import cut_terms
 
 
@@ -171,10 +171,15 @@ class LossBound:
 
 
 def build_loss_bounds(terms: ChargeTerms, unit: Unit, touching: Span) -> list[LossBound]:
-    """Return loads of which every unit that touches the interval has at most one."""
+    """Return loads of which every unit that touches the interval has at most one.
+
+    Ticks of a unit that lie in a window touch no native charge that the window does not touch.
+    """
     span = getattr(unit, "span", None)
     if unit.consecutive or span is None:
         return _build_loss_bounds(terms, unit, touching)
+    if all(term.is_native for term in terms.all_terms):
+        return _build_loss_bounds(terms, WEvent(span), touching)
     parts = cut_terms((terms.pure, terms.zcdp, terms.delta_terms), span, touching)
     cut = (ChargeTerms(*map(tuple, part)) for part in parts)
     return [bound for part in cut for bound in _build_loss_bounds(part, unit, ALL_TICKS)]

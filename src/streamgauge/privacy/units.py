@@ -297,7 +297,7 @@ class User:
         if self.span is None:
             return worst_case_set(terms, power, self.ticks)
         window = worst_case_window(terms, power, self.span, touching)
-        if self.consecutive:
+        if self.consecutive or all(term.is_native for term in terms):
             return window
         parts = cut_terms([terms], self.span, touching)
         return min(window, max((worst_case_set(part, power, self.ticks) for (part,) in parts), default=Fraction(0)))
