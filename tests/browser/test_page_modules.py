@@ -140,7 +140,7 @@ FORM = """async ([stream, sql]) => {
     const form = document.getElementById('ask-form'), first = form.sql.value;
     if (sql) { form.sql.value = sql; form.sql.dispatchEvent(new Event('input')); }
     return {
-        first, price: !form.epsilon.closest('label').hidden, fold: !form.querySelector('.fold').hidden,
+        first, price: !form.loss.closest('.field').hidden, fold: !form.querySelector('.fold').hidden,
         windows: [...form.window.options].map(({value}) => value),
         hint: form.querySelector('.hint').textContent,
     };

@@ -72,7 +72,7 @@ def page(served, browser):
 def requested(page: Any, sql: str) -> tuple[bool, str]:
     """Return whether the price field is visible, and the text of the plan."""
     page.locator("textarea[name=sql]").fill(sql)
-    shown = page.locator("input[name=epsilon]").is_visible()
+    shown = page.locator("input[name=loss]").is_visible()
     with page.expect_response("**/api/plan"):
         page.get_by_role("button", name="See cost and error").click()
     page.locator(".answer:not([data-stale=true]) > *").first.wait_for()

@@ -271,7 +271,8 @@ def _parse_loss(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -
     if "epsilon" in table:
         return Pure(table.get_required("epsilon", EPSILON))
     if isinstance(budget, Pure):
-        raise table.build_error("rho", "left out under a pure budget, since zCDP implies no epsilon without a delta")
+        rule = "left out under a pure budget, since zCDP implies no epsilon without a delta"
+        raise table.build_error("rho", f"{rule} (write epsilon or share, or give the budget a delta)")
     return Zcdp(table.get_required("rho", EPSILON))
 
 
@@ -280,7 +281,7 @@ def _parse_delta(table: TomlTable, budget: Loss) -> Fraction | None:
     if delta is None:
         return None
     if not isinstance(budget, Approx):
-        raise table.build_error("delta", "left out unless the budget has a delta")
+        raise table.build_error("delta", "left out unless the budget has a delta: { epsilon = ..., delta = ... }")
     if delta >= budget.delta:
         raise table.build_error("delta", "below the budget's delta")
     return delta

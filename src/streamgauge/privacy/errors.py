@@ -39,6 +39,7 @@ class BudgetExceededError(PrivacyError):
         self.requested, self.spent, self.allowed = requested, spent, allowed
         self.first, self.last = first, last
         self.delta, self.delta_spent = delta, delta_spent
+        self.note = ""  # the same in the words of the request
         until = "on" if last is None else f"to {last}"
         extra = f" and delta {format_rational(delta)}" if delta else ""
         spent_delta = f", delta {format_rational(delta_spent)} taken" if delta_spent else ""

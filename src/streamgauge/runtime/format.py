@@ -1,9 +1,10 @@
 """Losses, units, windows and ticks as text for the curator."""
 
+from fractions import Fraction
 from typing import Any
 
 from streamgauge.config.settings import Stream
-from streamgauge.privacy import Approx, BudgetExceededError, IntegerZcdp, Unit
+from streamgauge.privacy import Approx, BudgetExceededError, IntegerZcdp, Loss, Unit
 from streamgauge.releases.release import format_utc_time
 
 REPORT_TEXT = "what one report says"
@@ -49,10 +50,35 @@ def exceeded_text(refusal: BudgetExceededError) -> str:
     spent = cost_text(refusal.spent, refusal.delta_spent)
     text = f"charge must be at most what is left of {loss_text(refusal.allowed)}, got {requested} on top of {spent}"
     budget, loss = refusal.allowed.additive_loss, refusal.requested
-    if budget.currency == loss.currency or isinstance(refusal.allowed, Approx):
-        return text
-    takes = f"{loss_text(loss)} takes {loss_text(budget.restate(loss))}"
-    return f"{text} (the budget is kept as {loss_text(budget)}, and {takes})"
+    notes = [refusal.note] if refusal.note else []
+    if budget.currency != loss.currency and not isinstance(refusal.allowed, Approx):
+        takes = f"{loss_text(loss)} takes {loss_text(budget.restate(loss))}"
+        notes.insert(0, f"the budget is kept as {loss_text(budget)}, and {takes}")
+    return f"{text} ({'; '.join(notes)})" if notes else text
+
+
+def request_text(loss: Loss, share: Fraction | None, budget: Loss, left: Loss, pure: Loss | None) -> str:
+    """Return a refused charge in the words of its request, or nothing if the budget has the same.
+
+    Args:
+        left: what is left of the budget's additive loss.
+        pure: what is left for a pure release.
+    """
+    whole = budget.additive_loss.amount
+    spent = whole - left.amount
+    if share is not None:
+        part, taken = float(share), float(spent / whole)
+        return f"as a share: {part:.4g} on top of {taken:.4g} of 1, so {1 - taken:.4g} is left"
+    if loss.currency == "pure":
+        rest = left.amount if pure is None else pure.amount
+        if budget.currency == "pure" or not rest:
+            return ""
+        epsilon = float(rest) if pure is not None else (2 * float(rest)) ** 0.5
+        return f"epsilon {epsilon:.4g} is left for a release with an epsilon"
+    if budget.currency == "zCDP":
+        return ""
+    amounts = (float(loss.amount), float(spent), float(whole), float(left.amount))
+    return "in rho: {:.4g} on top of {:.4g} of {:.4g}, so {:.4g} is left".format(*amounts)
 
 
 def unit_text(unit: Unit) -> str:

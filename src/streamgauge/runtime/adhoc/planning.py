@@ -13,7 +13,7 @@ from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.settings import PipelineFile, Release
 from streamgauge.plan.planner import ReleasePlan, plan_release
 from streamgauge.plan.special_parts import is_unpriced
-from streamgauge.privacy import Loss, Remainder
+from streamgauge.privacy import Approx, Loss, PrivacyError, Remainder
 from streamgauge.runtime.adhoc.releases import (
     AdHocRelease,
     find_capacity_refusals,
@@ -29,6 +29,7 @@ from streamgauge.runtime.ledger.shares import check_share, remaining_share
 from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
 from streamgauge.runtime.plan.limits import find_input_refusal
 from streamgauge.runtime.plan.plan import ReleaseForecast, first_tick, forecast_release
+from streamgauge.runtime.plan.prices import Price, find_affordable, find_alternatives
 from streamgauge.runtime.published import read_ledger_log
 from streamgauge.store.store import LedgerEntry
 
@@ -44,6 +45,7 @@ class AdHocPlan:
     refusals: tuple[str, ...]
     remaining_budget: Loss | Remainder | None  # of the budget, from its first tick on
     remaining_share: Loss | Remainder | None  # of the analyst's share
+    affordable: tuple[Price, ...] = ()  # what is left before the request, in each currency, and what it buys
 
 
 def plan_adhoc(
@@ -67,11 +69,39 @@ def plan_adhoc(
     ledger_log = read_ledger_log(file) if ledger_log is None else ledger_log.copy()
     first = first_tick(file) if first is None else first
     share = requested.share if share is None else share
+    before = ledger_log.copy()
     plan, refused, _ = charge_request(file, replace(requested, share=share), ledger_log, first, finished)
     left = None if ledger_log.ledger is None else ledger_log.ledger.remainder(first)
     hints = {} if plan is None or refused else find_gaussian_hints([plan], ledger_log)
-    forecast = None if plan is None else forecast_release(plan, ledger_log, first, hints.get(plan.name, ""))
-    return AdHocPlan(forecast, tuple(refused), left, remaining_share(ledger_log, requested.requested_by, share, first))
+    rest = remaining_share(ledger_log, requested.requested_by, share, first)
+    if plan is None:
+        return AdHocPlan(None, tuple(refused), left, rest)
+    if before.ledger is None:
+        before.declare_budget(file.stream.budget)
+    forecast = replace(
+        forecast_release(plan, ledger_log, first, hints.get(plan.name, "")),
+        alternatives=find_alternatives(plan, ledger_log),
+    )
+    own = remaining_share(before, requested.requested_by, share, first)
+    return AdHocPlan(forecast, tuple(refused), left, rest, find_affordable(plan, find_rest(before, plan, own, first)))
+
+
+def find_rest(
+    ledger_log: LedgerLog, plan: ReleasePlan, share: Loss | Remainder | None, first: int
+) -> Loss | Remainder | None:
+    """Return what a release may cost at most, by the budget and the analyst's share."""
+    ledger, span = ledger_log.require_ledger(), (first, plan.last_tick(first))
+    if span[1] is not None and span[1] < first:
+        return None
+    delta = plan.release.delta or 0
+    try:
+        left, pure = ledger.remaining_loss(*span, delta=delta), ledger.remaining_epsilon(*span, delta=delta)
+    except PrivacyError:  # the budget has not so much delta left
+        return None
+    if pure is not None and isinstance(ledger.budget, Approx):
+        rests = [Remainder(pure.epsilon, left.amount), *([share] if isinstance(share, Remainder) else [])]
+        return Remainder(min(each.epsilon for each in rests), min(each.rho for each in rests))
+    return left if share is None or left.amount <= share.amount else share
 
 
 def charge_request(

@@ -26,6 +26,7 @@ from streamgauge.config.settings import Stream
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.privacy import (
     Approx,
+    BudgetExceededError,
     Charge,
     Event,
     IntegerZcdp,
@@ -43,6 +44,7 @@ from streamgauge.privacy import (
     is_charged_whole,
 )
 from streamgauge.releases.schema import base_name
+from streamgauge.runtime.format import request_text
 from streamgauge.runtime.plan.limits import cpu_ms, memory_bytes
 from streamgauge.store.rollback_guard import RecordedCharge
 from streamgauge.store.store import LedgerEntry
@@ -346,6 +348,11 @@ class LedgerLog:
             return ledger.charge(body["release"], loss, body["first"], body["last"], **whole)
         except PrivacyError as refusal:
             refusal.add_note(f"release {body['release']}")
+            if isinstance(refusal, BudgetExceededError):
+                span = (body["first"], body["last"])
+                left = ledger.remaining_loss(*span), ledger.remaining_epsilon(*span)
+                share = Fraction(body["share"]) if "share" in body else None
+                refusal.note = request_text(loss, share, ledger.budget, *left)
             raise
 
     def _apply_charge(self, act: LedgerEntry) -> None:

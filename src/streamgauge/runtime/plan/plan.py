@@ -32,6 +32,7 @@ from streamgauge.runtime.intrusion.count import IntrusionCount, growth_lines
 from streamgauge.runtime.ledger.log import LedgerLog, describe_charge_key
 from streamgauge.runtime.plan.gaussian_hints import find_gaussian_hints
 from streamgauge.runtime.plan.limits import find_memory_refusal, needed_bytes
+from streamgauge.runtime.plan.prices import Price, find_alternatives
 from streamgauge.runtime.published import read_last_released, read_ledger_entries, read_opened_tick, read_tick
 from streamgauge.runtime.publisher import outline_schemas
 from streamgauge.sinks import SinkError, open_sink
@@ -156,6 +157,7 @@ class ReleaseForecast:
     contributions: str = ""  # rule for the counted events of a user, if others are dropped
     ranking: RankingForecast | None = None  # if it lists its largest groups
     periods: PeriodForecast | None = None  # of a tumbling window
+    alternatives: tuple[Price, ...] = ()  # other currencies, for no higher price
 
     @property
     def has_discovered_groups(self) -> bool:
@@ -214,7 +216,13 @@ def plan_pipeline(file: PipelineFile) -> Plan:
     refused += _try_charges(file, plans, ledger_log, changed, first)
     after = _find_balance(ledger_log)
     hints = find_gaussian_hints([plan for plan in plans if plan.name in changed.new_releases], ledger_log)
-    forecasts = tuple(forecast_release(plan, ledger_log, first, hints.get(plan.name, "")) for plan in plans)
+    priced = {plan.name: find_alternatives(plan, ledger_log) for plan in plans if plan.name in changed.new_releases}
+    forecasts = tuple(
+        replace(
+            forecast_release(plan, ledger_log, first, hints.get(plan.name, "")), alternatives=priced.get(plan.name, ())
+        )
+        for plan in plans
+    )
     notes = tuple(f"confirm {key}" for key in file.unconfirmed_keys)
     if changed.new_releases and (shortage := find_memory_refusal(plans)):
         refused.append(f"{file.path.name}: {shortage}")

@@ -17,6 +17,7 @@ from streamgauge.runtime.format import cost_text, groups_text, loss_text, ticks_
 from streamgauge.runtime.ledger.log import loss_as_json, reports_as_json
 from streamgauge.runtime.plan.limits import size_text
 from streamgauge.runtime.plan.plan import PartChoice, Plan, ReleaseForecast
+from streamgauge.runtime.plan.prices import Price
 
 Rows = Sequence[Sequence[str]]
 MAX_SHOWN_RATIO = 10.0  # of the expected value
@@ -127,7 +128,7 @@ def choice_lines(release: ReleaseForecast) -> list[str]:
         if choice.error_depends_on:
             lines.append(f"  its error depends on {choice.error_depends_on}")
         lines += [f"  {hint}" for hint in choice.hints]
-    return lines
+    return [*lines, *(f"for no more, {price}" for price in release.alternatives)]
 
 
 def error_rows(errors: Iterable[ErrorPrediction]) -> list[tuple[str, ...]]:
@@ -179,10 +180,10 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON.
 
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, ranking, requested_by, alerts, column, contributions, periods), columns of reports (column,
-    protocol, loss, on_repeat, reports_per_user, per_user), ledger (budget, before, after), edits (new_releases,
-    continued_releases, ended_releases, new_columns, changed_columns, removed_columns, budget), refusals, notes,
-    memory_bytes, intrusions (total, remaining; null if none can be survived), plugins, unit (protects,
+    delta, discovered, ranking, requested_by, alerts, column, contributions, periods, alternatives (loss, errors)),
+    columns of reports (column, protocol, loss, on_repeat, reports_per_user, per_user), ledger (budget, before, after),
+    edits (new_releases, continued_releases, ended_releases, new_columns, changed_columns, removed_columns, budget),
+    refusals, notes, memory_bytes, intrusions (total, remaining; null if none can be survived), plugins, unit (protects,
     contributions, assumption; null if there is none).
     """
     return {
@@ -237,7 +238,13 @@ def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
         "column": release.column,
         "contributions": release.contributions or None,
         "periods": None if release.periods is None else release.periods.to_json(),
+        "alternatives": [price_as_json(price) for price in release.alternatives],
     }
+
+
+def price_as_json(price: Price) -> dict[str, Any]:
+    """Return a loss with the errors that it buys."""
+    return {"loss": loss_as_json(price.loss), "errors": [_error_as_json(error) for error in price.errors]}
 
 
 def _choice_as_json(choice: PartChoice) -> dict[str, Any]:

@@ -71,6 +71,9 @@ export const currency = (loss) => (loss && "rho" in loss ? "rho" : "epsilon");
 
 export const sign = (name) => SIGNS[name];
 
+/** Return the currencies that a release may have under a budget, the most accurate first. */
+export const currencies = (budget) => (!budget || "rho" in budget || "delta" in budget ? ["rho", "epsilon", "share"] : ["epsilon", "share"]);
+
 export const formatShort = (number) => Number(number.toPrecision(3)).toLocaleString("en-GB", { maximumSignificantDigits: 3 });
 
 export const formatInteger = (number) => number.toLocaleString("en-GB");

@@ -1,7 +1,7 @@
 // A plan: its cost, the remaining budget, and the predicted errors.
 
 import { el } from "./dom.js";
-import { lossText, formatRounded } from "./numbers.js";
+import { formatRounded, formatShort, lossText, parseFraction } from "./numbers.js";
 
 const LONG_TEXT_LETTERS = 60; // longer texts have a separate line
 
@@ -11,10 +11,11 @@ export function buildRefusal(reasons, file = "") {
     el("ul", {}, reasons.map((reason) => el("li", {}, file && reason.startsWith(`${file}: `) ? reason.slice(file.length + 2) : reason))));
 }
 
-export function buildPlan({ release, refusals: reasons = [], remaining_budget: left, remaining_share: share }, file) {
-  if (reasons.length) return buildRefusal(reasons, file);
+/** Return a plan, or its refusal, with what other losses buy. useLoss(loss): a loss was chosen. */
+export function buildPlan({ release, refusals: reasons = [], remaining_budget: left, remaining_share: share, affordable = [] }, file, useLoss = null) {
+  if (reasons.length) return el("div", {}, buildRefusal(reasons, file), buildPrices([], affordable, useLoss));
   const facts = release && [
-    ["Costs", release.column ? `nothing more: devices spend the loss of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${release.delta}` : "")],
+    ["Costs", release.column ? `nothing more: devices spend the loss of ${release.column}` : lossText(release.loss) + (release.delta ? ` and δ ${formatShort(parseFraction(release.delta))}` : "")],
     ["Your remaining share after it", share && lossText(share)],
     ["Remaining budget after it", left && lossText(left)],
     ["Groups", String(release.groups)],
@@ -30,7 +31,28 @@ export function buildPlan({ release, refusals: reasons = [], remaining_budget: l
   ].filter(([, text]) => text);
   return el("div", {},
     facts && el("dl", { class: "facts" }, facts.map(([name, text]) => el("div", { class: text.length > LONG_TEXT_LETTERS ? "long" : null }, el("dt", {}, name), el("dd", {}, text)))),
-    release && buildErrorTable(release.errors));
+    release && buildErrorTable(release.errors),
+    release && buildPrices(release.alternatives ?? [], affordable, useLoss));
+}
+
+/** Return a table of what other losses buy: for the same price, and all that is left. */
+function buildPrices(same, left, useLoss) {
+  const rows = [...same.map((price) => [price, "for no more"]), ...left.map((price) => [price, "all that is left"])];
+  if (!rows.length) return null;
+  const head = ["Loss", "± 95 %", "", ""];
+  return el("div", { class: "wide", tabindex: "0", role: "region", "aria-label": "Other prices" },
+    el("table", { class: "prices" }, el("caption", {}, "What other losses buy"),
+      el("thead", {}, el("tr", {}, head.map((text) => el("th", { scope: "col" }, text)))),
+      el("tbody", {}, rows.map(([price, words]) => el("tr", {},
+        el("th", { scope: "row" }, lossText(price.loss)), el("td", {}, errorText(price.errors)), el("td", { class: "hint" }, words),
+        el("td", {}, useLoss && el("button", { type: "button", class: "quiet", "aria-label": `Use ${lossText(price.loss)}`, click: () => useLoss(price.loss) }, "Use")))))));
+}
+
+/** Return the error of each measure at the last shown tick. */
+function errorText(errors) {
+  const last = Math.max(...errors.map((error) => error.tick));
+  const shown = errors.filter((error) => error.tick === last);
+  return shown.map((error) => (shown.length > 1 ? `${error.measure} ` : "") + `± ${formatError(error.half_width)}`).join(", ");
 }
 
 /** Join the distinct texts of the parts. */

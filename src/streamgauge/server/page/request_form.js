@@ -5,7 +5,7 @@ import { post } from "./api.js";
 import { byId, el, show } from "./dom.js";
 import { MechanismFold, field } from "./mechanism.js";
 import { buildPlan, buildRefusal } from "./plan_view.js";
-import { currency, lossText, sign } from "./numbers.js";
+import { currencies, lossText, parseFraction } from "./numbers.js";
 import { buildReportQuery, isAllReports, readsReports, reportColumns } from "./report_columns.js";
 import { isFuture } from "./times.js";
 
@@ -18,7 +18,10 @@ const WINDOWS = [["running", "running: all ticks since its first"], ["each", "ea
   [POLYNOMIAL, "decayed: power of the age in ticks, exponent …"]];
 const WINDOW_SIZES = { span: ["30s", "How long"], power: ["1.5", "Exponent"] };
 
-const DRAFT_FIELDS = ["name", "sql", "window", "span", "loss"];
+const DRAFT_FIELDS = ["name", "sql", "window", "span", "currency", "loss", "delta"];
+const CURRENCY_WORDS = { epsilon: "ε, Laplace noise", rho: "ρ, Gaussian noise", share: "share of the budget" };
+const USUAL_LOSS = { epsilon: 0.2, rho: 0.02, share: 0.1 };
+const DEFAULT_PART = 0.1; // of what is left
 
 /** Return the text about the remaining share. After the end of a live stream it cannot be spent. */
 export function remainingText(user, stream) {
@@ -37,7 +40,7 @@ export class RequestForm {
   /** Set the session, the stream and the ledger. The form is rebuilt, with the draft, only if they differ. */
   setContext({ user, stream, ledger }) {
     Object.assign(this, { user, stream, file: ledger.file, budget: ledger.budget });
-    const context = JSON.stringify([user?.role, user?.name, stream.name, currency(ledger.budget)]);
+    const context = JSON.stringify([user?.role, user?.name, stream.name, currencies(ledger.budget), "delta" in (ledger.budget ?? {})]);
     if (this.builtFor !== context) this.#build();
     this.builtFor = context;
     this.updateShare();
@@ -68,6 +71,28 @@ export class RequestForm {
     show(this.span, needsSpan(this.window.value));
     this.free = readsReports(this.sql.value, this.stream);
     for (const node of [this.lossField, this.fold.node]) show(node, !this.free);
+    show(this.deltaField, this.#needsDelta());
+  }
+
+  /** Return whether the SQL names a column whose groups are discovered, which takes a part of the budget's delta. */
+  #needsDelta() {
+    const names = (this.stream?.columns ?? []).filter((column) => column.discovered).map(({ name }) => name);
+    return !this.free && "delta" in (this.budget ?? {}) && names.some((name) => new RegExp(`\\b${name}\\b`, "i").test(this.sql.value));
+  }
+
+  /** Return a tenth of what is left in a currency, or the usual loss. */
+  #defaultLoss(name) {
+    const left = parseFraction(this.user?.remaining?.[name] ?? 0);
+    return String(left > 0 && currencies(this.budget).length > 2 ? Number((DEFAULT_PART * left).toPrecision(2)) : USUAL_LOSS[name]);
+  }
+
+  /** Fill in a loss from the plan. */
+  #useLoss(loss) {
+    const name = "rho" in loss ? "rho" : "epsilon";
+    this.currency.value = this.draft.currency = name;
+    this.loss.value = this.draft.loss = String(parseFraction(loss[name]));
+    this.#discardPlan();
+    this.#plan();
   }
 
   #invitation() {
@@ -92,7 +117,7 @@ export class RequestForm {
   }
 
   #form() {
-    const unit = currency(this.budget);
+    const names = currencies(this.budget);
     const changed = () => { for (const name of DRAFT_FIELDS) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft); this.#updateFields(); this.#discardPlan(); };
     this.share = el("p", { class: "hint" });
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
@@ -101,8 +126,12 @@ export class RequestForm {
     this.span = el("input", { name: "span", value: "30s", size: "8", "aria-label": "How long", input: changed, hidden: true });
     this.window = el("select", { name: "window", change: changed },
       WINDOWS.filter(([value]) => isOffered(value, this.stream)).map(([value, text]) => el("option", { value }, text)));
-    this.loss = el("input", { name: unit, type: "number", min: "0.000001", step: "any", value: "0.2", required: true, inputmode: "decimal", input: changed });
-    this.lossField = field(`Loss (${unit}, ${sign(unit)})`, this.loss);
+    const other = () => { this.loss.value = this.#defaultLoss(this.currency.value); changed(); };
+    this.currency = el("select", { name: "currency", "aria-label": "Currency", change: other }, names.map((name) => el("option", { value: name }, CURRENCY_WORDS[name])));
+    this.loss = el("input", { name: "loss", type: "number", min: "0.000001", step: "any", value: this.#defaultLoss(names[0]), required: true, inputmode: "decimal", "aria-label": "Loss", input: changed });
+    this.lossField = el("div", { class: "field" }, el("span", {}, "Loss"), el("span", { class: "joined" }, this.loss, this.currency));
+    this.delta = el("input", { name: "delta", inputmode: "decimal", autocomplete: "off", spellcheck: "false", placeholder: "1e-8", input: changed });
+    this.deltaField = field("Delta (δ)", this.delta, "For discovered groups: a part of the budget's delta, in addition.");
     this.fold = new MechanismFold(this.stream, changed);
     this.requestButton = el("button", { type: "submit", class: "main", disabled: true }, "Request it");
     this.planButton = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
@@ -112,8 +141,8 @@ export class RequestForm {
     return [el("form", { id: "ask-form", novalidate: true, submit: (event) => { event.preventDefault(); this.#request(); } },
       this.share,
       field("SQL", this.sql, columnsText(this.stream)),
-      el("div", { class: "fields" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
-        this.lossField, field("Name", this.name)),
+      el("div", { class: "fields two" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
+        field("Name", this.name), this.lossField, this.deltaField),
       this.fold.node,
       el("div", { class: "row" }, this.planButton, this.requestButton),
       this.answer)];
@@ -123,7 +152,10 @@ export class RequestForm {
     const kind = this.window.value;
     const window = needsSpan(kind) ? buildWindow(kind, this.span.value) : kind;
     const release = { name: this.name.value.trim(), sql: this.sql.value.trim(), window, ...(kind === POLYNOMIAL && { horizon: "end" }) };
-    return this.free ? release : { ...release, [currency(this.budget)]: Number(this.loss.value), ...this.fold.body() };
+    const delta = this.delta.value.trim();
+    return this.free ? release : {
+      ...release, [this.currency.value]: Number(this.loss.value), ...(this.#needsDelta() && delta && { delta: Number(delta) }), ...this.fold.body(),
+    };
   }
 
   /** Discard the plan, and mark its text as outdated. */
@@ -139,7 +171,7 @@ export class RequestForm {
       const result = await post("/api/plan", body);
       this.plan = result.refusals.length ? null : body;
       this.requestButton.disabled = !this.plan;
-      this.#show(buildPlan(result, this.file));
+      this.#show(buildPlan(result, this.file, (loss) => this.#useLoss(loss)));
     });
   }
 

@@ -40,7 +40,7 @@ from streamgauge.runtime.commands.queue import CatchingUpError, CommandRefusedEr
 from streamgauge.runtime.ledger.log import LedgerLog, loss_as_json
 from streamgauge.runtime.ledger.shares import remaining_share
 from streamgauge.runtime.plan.plan import ReleaseForecast, forecast_release
-from streamgauge.runtime.plan.render import release_as_json
+from streamgauge.runtime.plan.render import price_as_json, release_as_json
 from streamgauge.runtime.ticks import next_start_tick
 from streamgauge.server.http.auth import Person, Role, find_person, require_role
 from streamgauge.server.http.bodies import read_json_object
@@ -221,4 +221,5 @@ def plan_as_json(planned: AdHocPlan) -> dict[str, Any]:
         "refusals": list(planned.refusals),
         "remaining_budget": loss_as_json(planned.remaining_budget),
         "remaining_share": loss_as_json(planned.remaining_share),
+        "affordable": [price_as_json(price) for price in planned.affordable],
     }

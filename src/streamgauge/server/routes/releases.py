@@ -108,7 +108,8 @@ def _column_as_json(column: Column) -> dict[str, Any]:
     values = None if known is None or len(known) > MAX_LISTED_VALUES else list(known)
     bounds = None if column.bounds is None else [float(bound) for bound in column.bounds]
     kind = column.kind if column.report is None else "report"
-    return {"name": column.name, "kind": kind, "values": values, "bounds": bounds}
+    found = {"name": column.name, "kind": kind, "values": values, "bounds": bounds}
+    return found | ({"discovered": True} if column.max_groups is not None else {})
 
 
 def releases_as_json(
