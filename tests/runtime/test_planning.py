@@ -176,7 +176,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     (release,) = texts["releases"]
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
-        *("delta", "discovered", "requested_by", "alerts", "column", "contributions"),
+        *("delta", "discovered", "requested_by", "alerts", "column", "contributions", "consistent"),
     ]
     assert list(release["parts"][0]) == [
         "measures",

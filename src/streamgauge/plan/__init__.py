@@ -7,6 +7,7 @@ special_parts    parts of discovered groups and of private reports
 rollups          ROLLUP as a hierarchy
 alerts           alert columns
 windows          columns of several sliding windows
+consistency      rules that adjusted numbers obey
 few_events       counters for few events
 fitting          checks of a mechanism given by name
 predict          predicted errors

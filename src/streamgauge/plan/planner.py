@@ -29,6 +29,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.mechanism import find_mechanism, parse_json_setting
 from streamgauge.config.settings import Label, PipelineFile, Release, Stream
 from streamgauge.plan.alerts import AlertColumn, build_alert_columns
+from streamgauge.plan.consistency import Adjustments, build_adjustments
 from streamgauge.plan.parts import CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
@@ -105,6 +106,7 @@ class ReleaseLayout(TypedDict):
     groups: list[tuple[str, list[Label]]]
     levels: list[int]
     discovered: NotRequired[str]  # the column whose groups are discovered
+    consistent: NotRequired[list[str]]  # rules that the numbers of each measure obey, in words
 
 
 def build_schema(release: str, layout: ReleaseLayout, contributions: str = "") -> ReleaseSchema:
@@ -119,7 +121,9 @@ def build_schema(release: str, layout: ReleaseLayout, contributions: str = "") -
         for labels in product(*(labels for _, labels in groups))
     ]
     found = layout.get("discovered")
-    return ReleaseSchema(release, tuple(layout["measures"]), () if found else tuple(places), found, contributions)
+    consistency = "; ".join(layout.get("consistent", ()))
+    shown = () if found else tuple(places)
+    return ReleaseSchema(release, tuple(layout["measures"]), shown, found, contributions, consistency)
 
 
 def outline_layout(layout: ReleaseLayout) -> ReleaseLayout:
@@ -138,6 +142,7 @@ class ReleasePlan:
     block: str  # its canonical text, which the store pins
     mechanisms: tuple[MechanismChoice | None, ...] = ()  # of its parts; the charge pins them
     alerts: tuple[AlertColumn, ...] = ()  # its last measures
+    adjustments: Adjustments = ()  # of its aggregates, if it is consistent
 
     @property
     def name(self) -> str:
@@ -146,7 +151,7 @@ class ReleasePlan:
     @property
     def layout(self) -> ReleaseLayout:
         """Layout of the results at every tick."""
-        return build_layout(self.query, self.alerts)
+        return build_layout(self.query, self.alerts, self.adjustments)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -176,12 +181,14 @@ class ReleasePlan:
         return min((end for end in (self.stream.ticks, horizon) if end is not None), default=None)
 
 
-def build_layout(query: Query, alerts: tuple[AlertColumn, ...]) -> ReleaseLayout:
+def build_layout(query: Query, alerts: tuple[AlertColumn, ...], adjustments: Adjustments = ()) -> ReleaseLayout:
     """Return the layout of a query and its alerts at every tick."""
     groups = [(group.name, list(group.labels)) for group in query.groups]
     names = [aggregate.name for aggregate in query.aggregates]
     names += [alert.build_name(names) for alert in alerts]
     layout: ReleaseLayout = {"measures": names, "groups": groups, "levels": list(query.levels)}
+    if adjustments:
+        layout["consistent"] = [each.describe(name) for name, each in zip(names, adjustments, strict=False) if each]
     return layout if query.key is None else {**layout, "discovered": query.key.name}
 
 
@@ -209,13 +216,14 @@ def plan_release(file: PipelineFile, release: Release, mechanisms: MechanismChoi
         check_windows(release, query, file.stream)
         parts = _build_parts(release, query, file.stream)
         alerts = build_alert_columns(query, release.alerts)
+        adjustments = build_adjustments(release, query, file.stream)
         chosen = [build_choice(part.statistic) for part in parts] if mechanisms is None else mechanisms
         parts = apply_choices(parts, chosen)
     except ValueError as refusal:
         raise InvalidReleaseError(f"{file.path.name}: release {release.name}: {refusal}") from None
     rewritten = replace(release, sql=query.text, alerts=tuple(each.alert for each in alerts))
     block = to_canonical_json(build_release_block(rewritten))
-    plan = ReleasePlan(release, query, parts, file.stream, block, tuple(chosen), alerts)
+    plan = ReleasePlan(release, query, parts, file.stream, block, tuple(chosen), alerts, adjustments)
     _check_names(file, plan)
     return plan
 

@@ -53,6 +53,14 @@ class ReleaseSchema:
     groups: tuple[Group, ...]
     discovered_column: str | None = None  # the column whose groups are discovered: then each tick has its own places
     contributions: str = ""  # which events of a user count, if others are dropped
+    consistency: str = ""  # rules that its numbers obey after noise, if they are adjusted
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a reader of its numbers needs."""
+        counts = f"counts {self.contributions}" if self.contributions else ""
+        adjusted = f"adjusted after noise: {self.consistency}" if self.consistency else ""
+        return tuple(filter(None, (counts, adjusted)))
 
     def with_groups(self, labels: Sequence[Label]) -> "ReleaseSchema":
         """Return the schema with these groups, if groups are discovered."""

@@ -13,6 +13,7 @@ live/            runs over live sources
 ticks            open and closed ticks, by the clock
 release_run      run of one release, and of several whose ticks are committed together
 part_runs        run of one statistic of a release
+consistency      adjusted numbers of a release
 publisher        commit, then publish
 published        releases and charges, read from the store
 quarantine       dropped records

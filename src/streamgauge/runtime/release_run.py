@@ -21,6 +21,9 @@ Alerts
     group, and the last tick at which a number was not `reliable`. It is committed with the ticks of these numbers. So
     a run that was killed continues with the alerts that it would have had.
 
+Adjusted numbers
+    With `consistent = true` the numbers are adjusted after noise and before alerts (`runtime.consistency`).
+
 Privacy
     A finished release draws no more, so its state would serve an intruder only. If it was ended, it is not saved
     again. With pan_private = true, no finished release is saved again, and all are dropped from memory
@@ -41,6 +44,7 @@ from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, build_schema
 from streamgauge.releases.release import TickRelease
+from streamgauge.runtime.consistency import ReleaseAdjuster
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.part_runs import KeyColumns, PartColumns, PartRun, load_part, start_part
 
@@ -135,6 +139,7 @@ class ReleaseRun:
         self.schema = build_schema(name, plan.layout, describe_contributions(plan.stream))
         size = len(self.schema.measures), len(self.schema.groups)
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
+        self.adjuster = ReleaseAdjuster(name, plan.adjustments, len(self.schema.groups))
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
 
     @classmethod
@@ -149,6 +154,7 @@ class ReleaseRun:
         run = cls(plan, name, first, runs)
         if run.alert_monitors is not None:
             run.alert_monitors.load(state, runs[0].tick)
+        run.adjuster.load(state)
         return run
 
     @property
@@ -177,6 +183,7 @@ class ReleaseRun:
         Returns removals of all parts if the release is finished and not to be saved again.
         """
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
+        alerts |= self.adjuster.save_state()
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
         if self.is_removed:
             pairs = zip(self.runs, names, strict=False)  # its runs may be dropped already
@@ -230,6 +237,7 @@ class ReleaseRun:
         fields["reliable"] = np.zeros(blank, np.bool_)
         for run, columns in zip(self.runs, found, strict=True):
             self._fill_fields(fields, run.part, columns)
+        self.adjuster.adjust(fields)
         if self.alert_monitors is not None:
             self.alert_monitors.fill_alerts(fields)
         begins = self.plan.stream.tick_start

@@ -89,8 +89,7 @@ def build_charts(releases: Sequence[Releases], absences: Mapping[str, str] = NO_
 
 def _build_remark(releases: Releases, absence: str) -> str:
     """Return sentences for the note of a chart."""
-    counts = releases.shape.contributions and f"counts {releases.shape.contributions}"
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in (counts, absence) if text)
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in (*releases.shape.notes, absence) if text)
 
 
 def _format_group(place: Group) -> str:

@@ -86,6 +86,7 @@ class ReleaseForecast:
     alerts: tuple[str, ...] = ()  # a description of each alert
     column: str | None = None  # column of reports, whose loss is this one's
     contributions: str = ""  # rule for the counted events of a user, if others are dropped
+    consistent: tuple[str, ...] = ()  # rules that the numbers of each measure obey after noise
 
     @property
     def has_discovered_groups(self) -> bool:
@@ -263,6 +264,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         tuple(alert.describe(names, plan.stream.tick, plan.release.window) for alert in plan.alerts),
         None if plan.query.report is None else plan.query.report.column,
         describe_contributions(plan.stream),
+        tuple(plan.layout.get("consistent", ())),
     )
 
 

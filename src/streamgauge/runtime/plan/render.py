@@ -102,7 +102,8 @@ def describe_release(release: ReleaseForecast, stream: Stream) -> list[str]:
     """Return the query, its groups and ticks, its mechanisms and its alerts."""
     groups = groups_text(release.groups, discovered=release.has_discovered_groups)
     ticks = ticks_text(stream, release.first, release.last)
-    return [release.sql, f"{groups}, {ticks}", *choice_lines(release), *release.alerts]
+    adjusted = [f"adjusted after noise, for nothing: {rule}" for rule in release.consistent]
+    return [release.sql, f"{groups}, {ticks}", *choice_lines(release), *adjusted, *release.alerts]
 
 
 def choice_lines(release: ReleaseForecast) -> list[str]:
@@ -173,8 +174,8 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON.
 
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, requested_by, alerts, column, contributions), columns of reports (column, protocol, loss,
-    on_repeat, reports_per_user, per_user), ledger (budget, before, after), edits (new_releases,
+    delta, discovered, requested_by, alerts, column, contributions, consistent), columns of reports (column, protocol,
+    loss, on_repeat, reports_per_user, per_user), ledger (budget, before, after), edits (new_releases,
     continued_releases, ended_releases, budget), refusals, notes, memory_bytes, intrusions (total, remaining;
     null if none can be survived), plugins, unit (protects, contributions, assumption; null if there is none).
     """
@@ -226,6 +227,7 @@ def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
         "alerts": list(release.alerts),
         "column": release.column,
         "contributions": release.contributions or None,
+        "consistent": list(release.consistent),
     }
 
 

@@ -21,6 +21,7 @@ export function buildPlan({ release, refusals: reasons = [], remaining_budget: l
     ["Counts", release.contributions],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
+    ["Adjusted after noise", release.consistent.join("; ")],
     ["Alerts", release.alerts.join("; ")],
     ["Reason", joinUnique(release.parts, "reason")],
     ["Its error depends on", joinUnique(release.parts, "error_depends_on")],

@@ -10,6 +10,7 @@ export function buildBadges(release) {
   return [
     badge(release.window), badge(release.loss_text ? replaceNames(release.loss_text) : lossText(release.loss)),
     release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("discovered groups"),
+    release.consistent?.length && el("span", { class: "badge", title: release.consistent.join("; ") }, "adjusted after noise"),
     isEnded(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${formatInteger(release.end_tick)}`, "over"),
   ].filter(Boolean);
 }

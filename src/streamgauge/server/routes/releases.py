@@ -172,6 +172,7 @@ def _layout_as_json(layout: Mapping[str, Any]) -> dict[str, Any]:
         "groups": columns[: max(levels)] if found is None else [found],
         "places": sum(prod(sizes[:level]) for level in levels) if found is None else None,
         "measures": list(layout["measures"]),
+        "consistent": list(layout.get("consistent", ())),
         "discovered": found is not None,
     }
 
