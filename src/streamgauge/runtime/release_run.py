@@ -139,7 +139,7 @@ class ReleaseRun:
         self.schema = build_schema(name, plan.layout, describe_contributions(plan.stream))
         size = len(self.schema.measures), len(self.schema.groups)
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
-        self.adjuster = ReleaseAdjuster(name, plan.adjustments, len(self.schema.groups))
+        self.adjuster = ReleaseAdjuster(name, plan.adjustments, size[1]) if plan.adjustments else None
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
 
     @classmethod
@@ -154,7 +154,8 @@ class ReleaseRun:
         run = cls(plan, name, first, runs)
         if run.alert_monitors is not None:
             run.alert_monitors.load(state, runs[0].tick)
-        run.adjuster.load(state)
+        if run.adjuster is not None:
+            run.adjuster.load(state)
         return run
 
     @property
@@ -183,7 +184,7 @@ class ReleaseRun:
         Returns removals of all parts if the release is finished and not to be saved again.
         """
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
-        alerts |= self.adjuster.save_state()
+        alerts |= {} if self.adjuster is None else self.adjuster.save_state()
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
         if self.is_removed:
             pairs = zip(self.runs, names, strict=False)  # its runs may be dropped already
@@ -237,7 +238,8 @@ class ReleaseRun:
         fields["reliable"] = np.zeros(blank, np.bool_)
         for run, columns in zip(self.runs, found, strict=True):
             self._fill_fields(fields, run.part, columns)
-        self.adjuster.adjust(fields)
+        if self.adjuster is not None:
+            self.adjuster.adjust(fields)
         if self.alert_monitors is not None:
             self.alert_monitors.fill_alerts(fields)
         begins = self.plan.stream.tick_start
