@@ -12,6 +12,7 @@ from streamgauge.plan.planner import plan_release
 from streamgauge.postprocess.adjustment import Adjustment
 from streamgauge.runtime.adhoc.releases import AdHocRelease, add_adhoc_releases, parse_adhoc_release
 from streamgauge.runtime.consistency import ReleaseAdjuster
+from streamgauge.sources.http_ephemeral import EphemeralInbox
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import Tables, as_they_happen, one_a_second, pipeline, published, run, tables, world, write
 
@@ -208,3 +209,19 @@ def test_sums_add_up_over_levels(tmp_path: Path) -> None:
     run(made, noise=InsecureNoise(1))
     sums = read(made, 0)
     assert np.allclose(sums[:, :3].sum(axis=1), sums[:, 3])
+
+
+def test_pan_private_numbers_never_fall_across_a_restart(tmp_path: Path) -> None:
+    release = {**RELEASE, "sql": "SELECT g, COUNT(*) AS n FROM v GROUP BY g", "epsilon": 1, "horizon": "200s"}
+    columns = {"g": {"values": ["a", "b"]}}
+    made = pipeline(
+        tmp_path, tables(release, source="http", mode="streaming", pan_private=True, end=None, columns=columns)
+    )
+    for seed, begin in ((3, 0), (4, 100)):
+        clock, stop = world(tmp_path, at=begin), Flag()
+        clock.acts[begin + 100] = stop.set
+        run(made, clock=clock, source=EphemeralInbox(max_waiting_bytes=10**6), stop=stop, noise=InsecureNoise(seed))
+    counts = read(made, 0)
+    assert len(counts) > 16
+    assert (np.diff(counts, axis=0) >= 0).all()
+    assert (counts >= 0).all()
