@@ -32,6 +32,7 @@ DISTINCT: Tables = {
     "name": "distinct",
     "sql": "SELECT g, COUNT(DISTINCT u) FROM v GROUP BY g",
     "window": "running",
+    "consistent": True,
     "epsilon": "1/8",
 }
 COLUMNS: Tables = {"g": {"values": ["a", "b"]}, "u": {"hash_cells": 65536}}

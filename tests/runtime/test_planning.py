@@ -177,7 +177,7 @@ def test_the_json_of_a_plan_keeps_its_keys(tmp_path: Path) -> None:
     assert list(release) == [
         *("name", "sql", "window", "loss", "first_tick", "last_tick", "groups", "columns", "parts", "errors"),
         *("delta", "discovered", "ranking", "requested_by", "alerts", "column", "contributions", "periods"),
-        "alternatives",
+        *("consistent", "alternatives"),
     ]
     assert list(release["parts"][0]) == [
         "measures",

@@ -97,6 +97,33 @@ def test_filtered_counts_are_those_of_the_events(tmp_path: Path) -> None:
         assert [list(map(int, row)) for row in published(made, "r", place)] == wanted
 
 
+@pytest.mark.parametrize("x", [0, 4, 6, 10, -3, 99, None])
+def test_an_event_moves_each_filtered_aggregate_by_its_bound(tmp_path: Path, x: float | None) -> None:
+    """Neighbours by one event, without noise; values outside of the declared bounds are clamped."""
+    select = (
+        "COUNT(*) AS n, COUNT(*) FILTER (WHERE x > 5) AS high, COUNT_IF(x <= 5) AS low, "
+        "SUM(x) FILTER (WHERE x BETWEEN 2 AND 7) AS middle, COUNT(DISTINCT g) FILTER (WHERE x > 5) AS groups"
+    )
+    rows = [event(second, "ab"[second % 2], second % 11) for second in range(100)]
+    found = []
+    for name, records in (("without", rows), ("with", [*rows[:50], {**rows[50], "x": x}, *rows[50:]])):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, records)
+        release = {"name": "r", "sql": f"SELECT {select} FROM v", "epsilon": 1}
+        made = pipeline(tmp_path / name, tables(release))
+        run(made)
+        found.append([published(made, "r", measure) for measure in range(5)])
+        parts = plan_release(made.file, made.file.releases[0]).parts
+    moved = [
+        [abs(a - b) for (a,), (b,) in zip(before, after, strict=True)] for before, after in zip(*found, strict=True)
+    ]
+    assert [sum(change > 0 for change in changes) <= 1 for changes in moved] == [True] * 5, "at one tick"
+    assert all(max(changes) <= bound for changes, bound in zip(moved, (1, 1, 1, 7, 1), strict=True))
+    assert sum(max(changes) for changes in moved) > 0
+    assert sum(part.statistic.loss.epsilon for part in parts) == 1
+    assert len(parts) == 5
+
+
 def test_groups_are_the_keys_of_a_joined_lookup(tmp_path: Path) -> None:
     names = ["s1", "s2", "s9", None, "s1" + "x" * 2000]
     write(tmp_path, [event(second, s=names[second % 5]) for second in range(100)])

@@ -39,6 +39,7 @@ from streamgauge.config.rules import (
     NAME,
     SHARE,
     SQL,
+    SWITCH,
     TEXT,
     build_choice_rule,
     build_int_rule,
@@ -155,7 +156,7 @@ def _parse_window(table: TomlTable, kind: str, tick: int | None) -> int:
 
 RELEASE_KEYS = (
     *("name", "sql", "window", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
-    *("expected_events", "alerts", "title", "description"),
+    *("expected_events", "alerts", "consistent", "title", "description"),
 )
 COST_KEYS = ("epsilon", "rho", "share")
 
@@ -237,6 +238,7 @@ def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None
         share=table.get_optional("share", SHARE),
         expected_events=table.get_optional("expected_events", LEVEL_RULE),
         alerts=parse_alerts(table, find_row_length(window, stream)),
+        consistent=table.get_optional("consistent", SWITCH, False),
         title=table.get_optional("title", LINE, ""),
         description=table.get_optional("description", TEXT, ""),
     )

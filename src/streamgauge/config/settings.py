@@ -147,6 +147,7 @@ class Release:
     description: str = ""
     requested_by: str | None = None  # the analyst, if the release is not in the file
     alerts: tuple["Alert", ...] = ()  # measures derived from the others
+    consistent: bool = False  # true if published numbers obey what is known of the true ones
     column: str | None = None  # column of reports, once the query was found to read one: the loss is the column's
 
     @property

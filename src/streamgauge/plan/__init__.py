@@ -8,6 +8,7 @@ rollups          ROLLUP as a hierarchy
 alerts           alert columns
 windows          columns of several sliding windows
 tumbling         releases with a row for each period
+consistency      rules that adjusted numbers obey
 few_events       counters for few events
 fitting          checks of a mechanism given by name
 predict          predicted errors

@@ -30,6 +30,7 @@ from streamgauge.config.mechanism import find_mechanism, parse_json_setting
 from streamgauge.config.periods import Periods
 from streamgauge.config.settings import Label, PipelineFile, Release, Stream
 from streamgauge.plan.alerts import AlertColumn, build_alert_columns
+from streamgauge.plan.consistency import Adjustments, build_adjustments
 from streamgauge.plan.parts import CONFIDENCE, CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
@@ -115,6 +116,7 @@ class ReleaseLayout(TypedDict):
     levels: list[int]
     discovered: NotRequired[str]  # the column whose groups are discovered
     ranked: NotRequired["RankedLayout"]  # if the places of a tick are its largest groups
+    consistent: NotRequired[list[str]]  # rules that the numbers of each measure obey, in words
 
 
 def build_schema(release: str, layout: ReleaseLayout, contributions: str = "") -> ReleaseSchema:
@@ -123,7 +125,8 @@ def build_schema(release: str, layout: ReleaseLayout, contributions: str = "") -
     if "ranked" in layout:
         ranked = [(found, str)] if found else [(name, find_label_type(labels)) for name, labels in layout["groups"]]
     places = () if found or ranked else list_places(layout)
-    return ReleaseSchema(release, tuple(layout["measures"]), places, found, contributions, tuple(ranked))
+    consistency = "; ".join(layout.get("consistent", ()))
+    return ReleaseSchema(release, tuple(layout["measures"]), places, found, contributions, consistency, tuple(ranked))
 
 
 def list_places(layout: ReleaseLayout) -> tuple[Group, ...]:
@@ -158,6 +161,7 @@ class ReleasePlan:
     block: str  # its canonical text, which the store pins
     mechanisms: tuple[MechanismChoice | None, ...] = ()  # of its parts; the charge pins them
     alerts: tuple[AlertColumn, ...] = ()  # its last measures
+    adjustments: Adjustments = ()  # of its aggregates, if it is consistent
 
     @property
     def name(self) -> str:
@@ -172,7 +176,7 @@ class ReleasePlan:
     @property
     def layout(self) -> ReleaseLayout:
         """Layout of the results at every tick."""
-        return build_layout(self.query, self.alerts)
+        return build_layout(self.query, self.alerts, self.adjustments)
 
     @cached_property
     def periods(self) -> Periods | None:
@@ -207,7 +211,7 @@ class ReleasePlan:
         return min((end for end in (self.stream.ticks, horizon) if end is not None), default=None)
 
 
-def build_layout(query: Query, alerts: tuple[AlertColumn, ...]) -> ReleaseLayout:
+def build_layout(query: Query, alerts: tuple[AlertColumn, ...], adjustments: Adjustments = ()) -> ReleaseLayout:
     """Return the layout of a query and its alerts at every tick."""
     groups = [(group.name, list(group.labels)) for group in query.groups]
     names = [aggregate.name for aggregate in query.aggregates]
@@ -217,6 +221,8 @@ def build_layout(query: Query, alerts: tuple[AlertColumn, ...]) -> ReleaseLayout
         layout["discovered"] = query.key.name
     if query.top is not None:
         layout["ranked"] = {"measure": names[query.top.measure], "places": query.top.limit or count_groups(query)}
+    if adjustments:
+        layout["consistent"] = [each.describe(name) for name, each in zip(names, adjustments, strict=False) if each]
     return layout
 
 
@@ -261,13 +267,14 @@ def plan_release(file: PipelineFile, release: Release, mechanisms: MechanismChoi
         check_windows(release, query, file.stream)
         parts = _build_parts(release, query, file.stream)
         alerts = build_alert_columns(query, release.alerts)
+        adjustments = build_adjustments(release, query, file.stream)
         chosen = [build_choice(part.statistic) for part in parts] if mechanisms is None else mechanisms
         parts = apply_choices(parts, chosen)
     except ValueError as refusal:
         raise InvalidReleaseError(f"{file.path.name}: release {release.name}: {refusal}") from None
     rewritten = replace(release, sql=query.text, alerts=tuple(each.alert for each in alerts))
     block = to_canonical_json(build_release_block(rewritten))
-    plan = ReleasePlan(release, query, parts, file.stream, block, tuple(chosen), alerts)
+    plan = ReleasePlan(release, query, parts, file.stream, block, tuple(chosen), alerts, adjustments)
     _check_names(file, plan)
     return plan
 

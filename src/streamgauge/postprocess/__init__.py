@@ -4,9 +4,11 @@ consistency      running counts that are whole and never fall
 nonnegative      histograms without negative bins
 hierarchy        public trees of groups
 least_squares    trees whose parents equal the sum of their children
+adjustment       published numbers that never fall, add up and stay within bounds
 monitor          alerts on jumps, drops, low signals and thresholds
 """
 
+from streamgauge.postprocess.adjustment import AdjustedNumbers, Adjustment
 from streamgauge.postprocess.consistency import make_consistent
 from streamgauge.postprocess.hierarchy import Hierarchy
 from streamgauge.postprocess.least_squares import HierarchyEstimator, add_up
@@ -14,6 +16,8 @@ from streamgauge.postprocess.monitor import DetectableEvent, EventMonitor, Monit
 from streamgauge.postprocess.nonnegative import project_nonnegative
 
 __all__ = [
+    "AdjustedNumbers",
+    "Adjustment",
     "DetectableEvent",
     "EventMonitor",
     "Hierarchy",

@@ -55,6 +55,7 @@ class ReleaseSchema:
     groups: tuple[Group, ...]
     discovered_column: str | None = None  # the column whose groups are discovered: then each tick has its own places
     contributions: str = ""  # which events of a user count, if others are dropped
+    consistency: str = ""  # rules that its numbers obey after noise, if they are adjusted
     ranked_columns: tuple[tuple[str, type], ...] = ()  # group columns and types of their labels, if groups are ranked
     ranks: tuple[int, ...] = ()  # of the places of one tick, if groups are ranked
 
@@ -67,6 +68,13 @@ class ReleaseSchema:
     def has_tick_groups(self) -> bool:
         """True if each tick has its own places: groups are discovered or ranked."""
         return self.discovered_column is not None or self.is_ranked
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that a reader of its numbers needs."""
+        counts = f"counts {self.contributions}" if self.contributions else ""
+        adjusted = f"adjusted after noise: {self.consistency}" if self.consistency else ""
+        return tuple(filter(None, (counts, adjusted)))
 
     def with_groups(self, labels: Sequence[Label]) -> "ReleaseSchema":
         """Return the schema of a tick with its own places, whose labels follow each other."""

@@ -159,7 +159,7 @@ def render_table(shape: "ReleaseSchema", items: Sequence["TickRelease"]) -> str:
     names = ("tick", "from (UTC)", *rank, *shape.columns, *shape.measures)
     head = "".join(f'<th style="text-align:left">{escape(name)}</th>' for name in names)
     notes = [f"{left:,} more rows"] if left else []
-    notes += [f"counts {shape.contributions}"] if shape.contributions else []
+    notes += shape.notes
     note = "".join(f"<p><small>{escape(each)}</small></p>" for each in notes)
     title = f"<caption>{escape(shape.release)}, with 95 % bounds</caption>"
     return f"<div><table>{title}<thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>{note}</div>"

@@ -14,6 +14,7 @@ ticks            open and closed ticks, by the clock
 release_run      run of one release, and of several whose ticks are committed together
 open_period      open period of a tumbling release
 part_runs        run of one statistic of a release
+consistency      adjusted numbers of a release
 publisher        commit, then publish
 published        releases and charges, read from the store
 quarantine       dropped records

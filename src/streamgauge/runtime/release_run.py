@@ -29,6 +29,9 @@ Alerts
     group, and the last tick at which a number was not `reliable`. It is committed with the ticks of these numbers. So
     a run that was killed continues with the alerts that it would have had.
 
+Adjusted numbers
+    With `consistent = true` the numbers are adjusted after noise and before alerts (`runtime.consistency`).
+
 Privacy
     A finished release draws no more, so its state would serve an intruder only. If it was ended, it is not saved
     again. With pan_private = true, no finished release is saved again, and all are dropped from memory
@@ -50,6 +53,7 @@ from streamgauge.plan.measure import Measure, Pass, Tally, find_value_rows
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan, build_schema, list_places
 from streamgauge.releases.release import TickRelease
+from streamgauge.runtime.consistency import ReleaseAdjuster
 from streamgauge.runtime.open_period import OpenPeriod, TickSpan
 from streamgauge.runtime.options import Progress
 from streamgauge.runtime.part_runs import KeyColumns, PartColumns, PartRun, load_part, start_part
@@ -171,6 +175,7 @@ class ReleaseRun:
         self.ranking = GroupRanking.from_plan(plan)
         size = len(self.schema.measures), len(self.schema.groups)
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
+        self.adjuster = ReleaseAdjuster(name, plan.adjustments, plan.groups) if plan.adjustments else None
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
         self.open_period: OpenPeriod | None = None  # of a tumbling window
         if plan.periods is not None:
@@ -191,6 +196,8 @@ class ReleaseRun:
             run.open_period.restore(state[run.period_name])
         if run.alert_monitors is not None:
             run.alert_monitors.load(state, runs[0].tick)
+        if run.adjuster is not None:
+            run.adjuster.load(state)
         return run
 
     @property
@@ -226,6 +233,7 @@ class ReleaseRun:
         Returns removals of all parts if the release is finished and not to be saved again.
         """
         alerts = {} if self.alert_monitors is None else self.alert_monitors.save_state()
+        alerts |= {} if self.adjuster is None else self.adjuster.save_state()
         period = {} if self.open_period is None else {self.period_name: self.open_period.save()}
         names = [state_name(self.name, place) for place in range(len(self.plan.parts))]
         if self.is_removed:
@@ -295,6 +303,8 @@ class ReleaseRun:
         fields["reliable"] = np.zeros(blank, np.bool_)
         for run, columns in zip(self.runs, found, strict=True):
             self._fill_fields(fields, run.part, columns)
+        if self.adjuster is not None:
+            self.adjuster.adjust(fields)
         if self.alert_monitors is not None:
             self.alert_monitors.fill_alerts(fields)
         if self.ranking is not None:

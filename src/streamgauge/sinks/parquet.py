@@ -18,6 +18,7 @@ DuckDB writes the parts, from arrays: pyarrow is not needed.
 """
 
 import glob
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -156,7 +157,9 @@ class ParquetParts:
     def _write_part(self, number: int, releases: Sequence[TickRelease], stamp: str) -> None:
         unfinished = self._hidden_path(number)
         counts = next((each.shape.contributions for each in releases if each.shape.contributions), "")
+        rules = {each.release: each.shape.consistency for each in releases if each.shape.consistency}
         notes = {METADATA_KEY: stamp} | ({"contributions": counts} if counts else {})
+        notes |= {"consistency": json.dumps(rules)} if rules else {}
         self._copy(unfinished, build_long_columns(releases, stamp), notes)
         sync_path(unfinished)
         unfinished.rename(self._part_path(number))

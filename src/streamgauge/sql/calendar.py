@@ -12,7 +12,7 @@ Promise
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from zoneinfo import ZoneInfo
 
 from streamgauge.config.errors import InvalidReleaseError
@@ -121,7 +121,10 @@ def build_calendar(unit: str, stream: Stream) -> Calendar:
     if unit not in UNITS:
         rule = f"date_trunc needs {', '.join(UNITS[:-1])} or {UNITS[-1]} in quotes, then the time"
         raise InvalidReleaseError(f"{rule}, as in date_trunc('day', {stream.time})")
-    return Calendar(unit, stream.timezone, stream.start, stream.end)
+    return _find_calendar(unit, stream.timezone, stream.start, stream.end)
+
+
+_find_calendar = lru_cache(maxsize=8)(Calendar)  # its units are listed once, however often a query is read
 
 
 def _check_size(count: int, unit: str) -> None:

@@ -116,8 +116,7 @@ def _build_bars(releases: Releases, measure: str, columns: Sequence[Any], remark
 
 def _build_remark(releases: Releases, absence: str) -> str:
     """Return sentences for the note of a chart."""
-    counts = releases.shape.contributions and f"counts {releases.shape.contributions}"
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in (counts, absence) if text)
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in (*releases.shape.notes, absence) if text)
 
 
 def _format_group(place: Group) -> str:

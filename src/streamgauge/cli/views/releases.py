@@ -87,8 +87,8 @@ def show_releases(console: Console, releases: Releases, absence: str = "") -> No
     newest = releases[-1]
     until = f"tick {newest.tick:,}, up to {format_utc_time(newest.end)}"
     print_heading(console, shape.release, f"{until}; trends over {plural(len(releases), releases.row_noun)}")
-    if shape.contributions:
-        console.print(build_cell(f"counts {shape.contributions}", "dim"), soft_wrap=True)
+    for note in shape.notes:
+        console.print(build_cell(note, "dim"), soft_wrap=True)
     if absence:
         console.print(build_cell(absence), soft_wrap=True)
         console.print()

@@ -136,6 +136,7 @@ FUNCTION = AggregateFunction(
     build=build_distinct_part,
     find_run=find_density_run,
     check_adaptive=check_distinct_adaptive,
+    count_kinds=frozenset({"distinct"}),
     reads_weights=True,
     user_column=COUNT_MEASURE,
 )

@@ -134,5 +134,7 @@ class AggregateFunction:
     parts: frozenset[str] = frozenset({"this"})  # of a call, if the parser knows the name
     reads_events: bool = True  # False if only tables of users answer it
     window_kinds: frozenset[str] = frozenset()  # of aggregates that one run answers for several sliding windows
+    count_kinds: frozenset[str] = frozenset()  # of aggregates that count, and so are not negative
+    additive_kinds: frozenset[str] = frozenset()  # of aggregates whose groups add up to the group above
     reads_weights: bool = False  # True if it says what an event that is taken back means
     user_column: str | None = None  # the column of a table of users that answers it, if one does

@@ -178,6 +178,8 @@ FUNCTION = AggregateFunction(
     find_run=find_moment_run,
     check_adaptive=check_moment_adaptive,
     window_kinds=frozenset({"count", "sum"}),
+    count_kinds=frozenset({"count"}),
+    additive_kinds=frozenset({"count", "sum"}),
     reads_weights=True,
     parts=frozenset({"this", "big_int"}),
 )

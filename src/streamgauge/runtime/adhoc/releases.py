@@ -115,6 +115,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
         share=entry.share,
         requested_by=entry.requested_by,
         alerts=tuple(map(Alert.from_json, block.get("alerts", ()))),
+        consistent=block.get("consistent", False),
         column=entry.column,
         window=window,
         shorter_windows=shorter_windows,

@@ -17,7 +17,7 @@ CPU time
     a part          PART_COST for the noise and intervals of each window; 1 per PLACES_PER_COST numbers of a tick
     a hashed column HASH_TABLE_COST for its distinct values, whose intervals are computed once per law of noise
     reports         1 per HASHES_PER_COST values that are hashed for an estimate
-    an alert        PART_COST for its window
+    an alert        PART_COST for its window; an adjusted measure the same
     a commit        1 per BYTES_PER_COST, since open ticks are committed on every change
 
     A cost of 1 is about a millisecond of one processor, measured on blocks of one event. The work for many events is
@@ -39,6 +39,7 @@ from typing import Any
 from streamgauge.config.settings import Stream
 from streamgauge.continual import Hybrid, PastBridge, TwoPart
 from streamgauge.engines.duckdb.rows import RowSource, reuse_label_codes
+from streamgauge.plan.consistency import count_remembered
 from streamgauge.plan.measure import Measure
 from streamgauge.plan.parts import CounterPart
 from streamgauge.plan.planner import ReleasePlan
@@ -124,6 +125,7 @@ def state_bytes(plan: ReleasePlan) -> int:
     bits = sum(width * cell.count for width, cell in cells if cell is not None)
     bits += sum(8 * weight_bytes(part.statistic, part.width) for part in kept)
     tails = sum(plan.groups * each.alert.window for each in plan.alerts)
+    tails += count_remembered(plan.adjustments, plan.query)
     return 8 * (numbers + tails) + bits // 8
 
 
@@ -139,6 +141,7 @@ def max_part_bytes(plan: ReleasePlan) -> list[int]:
     """Return upper bounds of the values that a commit stores for a release, encrypted."""
     open_sums = sum(saved_open_bytes(measure, ticks) for measure, ticks in _list_open_measures(plan))
     tails = [8 * plan.groups * (each.alert.window + 1) for each in plan.alerts]
+    tails += [8 * count_remembered(plan.adjustments, plan.query)]
     row = ROW_BYTES * plan.groups * len(plan.layout["measures"])
     runs = [max_run_bytes(part.statistic, part.value_count, part.width) for part in plan.parts]
     return [FIXED_BYTES + size for size in (open_sums, row, *tails, *runs)]
@@ -198,7 +201,7 @@ def cpu_ms(plan: ReleasePlan) -> int:
     measures = Scan.from_measures([part.measure for part in plan.parts]).measures
     typed = RowSource(plan.stream, {}, measures, b"").typed_columns
     parts = (
-        PART_COST * (sum(part.windows for part in plan.parts) + len(plan.alerts))
+        PART_COST * (sum(part.windows for part in plan.parts) + len(plan.alerts) + len(plan.adjustments))
         + count_vector_places(plan.parts) // PLACES_PER_COST
         + saved_bytes(plan) // BYTES_PER_COST
     )

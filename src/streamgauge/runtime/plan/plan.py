@@ -157,6 +157,7 @@ class ReleaseForecast:
     contributions: str = ""  # rule for the counted events of a user, if others are dropped
     ranking: RankingForecast | None = None  # if it lists its largest groups
     periods: PeriodForecast | None = None  # of a tumbling window
+    consistent: tuple[str, ...] = ()  # rules that the numbers of each measure obey after noise
     alternatives: tuple[Price, ...] = ()  # other currencies, for no higher price
 
     @property
@@ -345,6 +346,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         describe_contributions(plan.stream),
         RankingForecast.from_plan(plan, found),
         None if plan.periods is None else PeriodForecast.from_periods(plan.periods, begin, plan.last_tick(begin)),
+        tuple(plan.layout.get("consistent", ())),
     )
 
 

@@ -109,7 +109,8 @@ def describe_release(release: ReleaseForecast, stream: Stream) -> list[str]:
     ticks = ticks_text(stream, release.first, release.last)
     ranking = [] if release.ranking is None else release.ranking.lines
     periods = [] if release.periods is None else [str(release.periods)]
-    return [release.sql, f"{groups}, {ticks}", *periods, *ranking, *choice_lines(release), *release.alerts]
+    adjusted = [f"adjusted after noise, for nothing: {rule}" for rule in release.consistent]
+    return [release.sql, f"{groups}, {ticks}", *periods, *ranking, *choice_lines(release), *adjusted, *release.alerts]
 
 
 def choice_lines(release: ReleaseForecast) -> list[str]:
@@ -180,11 +181,11 @@ def plan_as_json(plan: Plan) -> dict[str, Any]:
     """Return the plan as JSON.
 
     The keys: file, releases (name, sql, window, loss, first_tick, last_tick, groups, columns, parts, errors,
-    delta, discovered, ranking, requested_by, alerts, column, contributions, periods, alternatives (loss, errors)),
-    columns of reports (column, protocol, loss, on_repeat, reports_per_user, per_user), ledger (budget, before, after),
-    edits (new_releases, continued_releases, ended_releases, new_columns, changed_columns, removed_columns, budget),
-    refusals, notes, memory_bytes, intrusions (total, remaining; null if none can be survived), plugins, unit (protects,
-    contributions, assumption; null if there is none).
+    delta, discovered, ranking, requested_by, alerts, column, contributions, periods, consistent, alternatives (loss,
+    errors)), columns of reports (column, protocol, loss, on_repeat, reports_per_user, per_user), ledger (budget,
+    before, after), edits (new_releases, continued_releases, ended_releases, new_columns, changed_columns,
+    removed_columns, budget), refusals, notes, memory_bytes, intrusions (total, remaining; null if none can be
+    survived), plugins, unit (protects, contributions, assumption; null if there is none).
     """
     return {
         "file": plan.file.path.name,
@@ -238,6 +239,7 @@ def release_as_json(release: ReleaseForecast) -> dict[str, Any]:
         "column": release.column,
         "contributions": release.contributions or None,
         "periods": None if release.periods is None else release.periods.to_json(),
+        "consistent": list(release.consistent),
         "alternatives": [price_as_json(price) for price in release.alternatives],
     }
 

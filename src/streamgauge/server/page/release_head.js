@@ -11,6 +11,7 @@ export function buildBadges(release) {
     badge(release.window), badge(release.loss_text ? replaceNames(release.loss_text) : lossText(release.loss)),
     release.requested_by && badge(`requested by ${release.requested_by}`), release.discovered && badge("discovered groups"),
     release.ranking && badge(`the ${formatInteger(release.ranking.places)} largest by ${release.ranking.measure.replaceAll("_", " ")}`),
+    release.consistent?.length && el("span", { class: "badge", title: release.consistent.join("; ") }, "adjusted after noise"),
     isEnded(release) && badge(release.end_tick < release.first_tick ? "ended" : `ended after tick ${formatInteger(release.end_tick)}`, "over"),
   ].filter(Boolean);
 }

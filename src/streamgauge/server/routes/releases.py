@@ -182,6 +182,7 @@ def _layout_as_json(layout: Mapping[str, Any]) -> dict[str, Any]:
         "places": None if found else ranked["places"] if ranked else sum(prod(sizes[:level]) for level in levels),
         "ranking": ranked,
         "measures": list(layout["measures"]),
+        "consistent": list(layout.get("consistent", ())),
         "discovered": found is not None,
     }
 
