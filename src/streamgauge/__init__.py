@@ -59,13 +59,14 @@ if TYPE_CHECKING:
         sketches,
         statistics,
     )
-    from streamgauge.privacy import Approx, Event, Ledger, Pure, Tick, User, WEvent, XAdjacent, Zcdp
+    from streamgauge.privacy import Approx, Event, IntegerZcdp, Ledger, Pure, Tick, User, WEvent, XAdjacent, Zcdp
     from streamgauge.runtime import Pipeline
 
 __version__ = "0.1.0"
 __all__ = [
     "Approx",
     "Event",
+    "IntegerZcdp",
     "Ledger",
     "Pipeline",
     "Pure",

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from streamgauge.audit.broken.bridges import FloatWindows
-from streamgauge.continual import Hybrid, WindowBridge
+from streamgauge.continual import Hybrid, TwoPart, WindowBridge
 from streamgauge.continual.trees.hybrid import list_inner_names
 from streamgauge.noise import DiscreteLaplace, Ints
 from streamgauge.privacy import Pure, Zcdp
@@ -126,15 +126,34 @@ def test_open_hybrids_have_trees_inside_under_both_losses() -> None:
     assert {claim.loss for claim in OPEN_HYBRIDS} == {Pure(1), Zcdp("1/2")}
 
 
+def list_register_types(claim: Hybrid) -> set[Any]:
+    """Return the types of the open registers, after `rerandomize` too."""
+    run, found = claim.start(3, InsecureNoise(1)), set[Any]()
+    run.feed(np.ones((5, 3), np.int64))
+    for act in (lambda: None, run.rerandomize):
+        act()
+        run.add_partial([1, 0, 2])
+        state = live_state(run)
+        found |= {state.open_sum.dtype, state.past_release.dtype, state.released_inner.dtype}
+    return found
+
+
 @pytest.mark.parametrize("claim", OPEN_HYBRIDS, ids=repr)
 def test_open_registers_of_hybrids_stay_whole_numbers(claim: Hybrid) -> None:
-    """Exact values are added to them, so they are never floats, after `rerandomize` either."""
-    run = claim.start(3, InsecureNoise(1))
-    run.feed(np.ones((5, 3), np.int64))
-    run.rerandomize()
-    run.add_partial([1, 0, 2])
-    state = live_state(run)
-    assert {state.open_sum.dtype, state.past_release.dtype, state.released_inner.dtype} == {np.dtype(np.int64)}
+    """Exact values are added to them, so they are never floats."""
+    assert list_register_types(claim) == {np.dtype(np.int64)}
+
+
+class FloatHybrid(Hybrid):
+    """A broken twin: two parts inside, whose float releases become the register that exact values are added to."""
+
+    def _build_counter(self, horizon: int) -> Any:
+        return TwoPart(super()._build_counter(horizon).loss, horizon=horizon, open_ticks=True)
+
+
+def test_twin_with_float_registers_is_caught() -> None:
+    twin = FloatHybrid(Pure(1), pan_private=True, open_ticks=True, first=8)
+    assert np.dtype(np.float64) in list_register_types(twin)
 
 
 def test_hybrid_refuses_inner_counters_with_float_registers() -> None:

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import fields, replace
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
+
+import numpy as np
 
 from streamgauge.audit.broken.pairs import UNIT_LOSS, TwinPair, build_twins
 from streamgauge.audit.subject import ExperimentNoise
 from streamgauge.audit.subjects.pan_private import Intruder, PanPrivateSubject
 from streamgauge.continual import TwoPart
 from streamgauge.continual.mechanism import Release
-from streamgauge.continual.trees.past_noise import BridgedEpoch, NoiseAhead, PastNoise, PastNoiseState
+from streamgauge.continual.trees.past_noise import BridgedEpoch, MixedNumbers, NoiseAhead, PastNoise, PastNoiseState
 from streamgauge.continual.trees.two_part import State
 from streamgauge.noise import Ints, Noise
 
@@ -55,9 +58,9 @@ class CursorAhead(NoiseAhead):
         return replace(epoch, noise=CursorNoise(epoch.noise.bridge))
 
 
-def retain_draws(honest: NoiseAhead) -> NoiseAhead:
+def retain_draws(honest: NoiseAhead, kind: type[NoiseAhead] = CursorAhead) -> NoiseAhead:
     """Return the same noise, whose draws stay behind a cursor."""
-    return CursorAhead(*(getattr(honest, each.name) for each in fields(honest)))
+    return kind(*(getattr(honest, each.name) for each in fields(honest)))
 
 
 class CursorTree(TwoPart):
@@ -66,6 +69,55 @@ class CursorTree(TwoPart):
     @cached_property
     def noise_ahead(self) -> NoiseAhead:
         return retain_draws(super().noise_ahead)
+
+
+@dataclass
+class RecordedNoise:
+    """Noise that stores copies of its draws."""
+
+    noise: Noise
+    draws: list[Ints] = field(default_factory=list)
+
+    def laplace(self, scale: Fraction, size: int) -> Ints:
+        self.draws.append(self.noise.laplace(scale, size))
+        return self.draws[-1].copy()
+
+    def gaussian(self, variance: Fraction, size: int) -> Ints:
+        self.draws.append(self.noise.gaussian(variance, size))
+        return self.draws[-1].copy()
+
+
+class SummedNoise(PastNoise):
+    """Stores the sum of the draws of each open block's children, beside their shares."""
+
+    def initial(self, width: int) -> PastNoiseState:
+        state = super().initial(width)
+        return replace(state, shares=np.concatenate([state.shares, state.shares]))
+
+    def add_item(self, state: PastNoiseState, tick: int, total: MixedNumbers, noise: Noise) -> None:
+        recorded, width = RecordedNoise(noise), len(total.whole)
+        super().add_item(state, tick, total, recorded)
+        begun, radices = self.bridge.begun_level(tick), self.bridge.radices
+        rows = np.concatenate([np.zeros(0, np.int64), *recorded.draws]).reshape(-1, width)[-sum(radices[:begun]) :]
+        for level in reversed(range(begun)):
+            state.shares[len(radices) + level] = rows[: radices[level]].sum(axis=0)
+            rows = rows[radices[level] :]
+
+
+class SummedAhead(NoiseAhead):
+    """Noise ahead whose blocks have the sums of their draws."""
+
+    def epoch(self, tick: int) -> BridgedEpoch:
+        epoch = super().epoch(tick)
+        return replace(epoch, noise=SummedNoise(epoch.noise.bridge))
+
+
+class SummedTree(TwoPart):
+    """Stores sums of draws: with the shares, they tell the noise of a block, and so the events in it."""
+
+    @cached_property
+    def noise_ahead(self) -> NoiseAhead:
+        return retain_draws(super().noise_ahead, SummedAhead)
 
 
 class LiveHandOver(TwoPart):
@@ -90,6 +142,8 @@ def every_twin(chance: ExperimentNoise) -> Iterator[TwinPair]:
     yield build_twins("Noise ahead, the same after a crash", lost, saved, truth=2.0001)
     cursor = CursorTree(UNIT_LOSS, **settings)
     yield build_twins("Noise ahead, draws behind a cursor", in_tick, cursor, runs=AHEAD_RUNS)
+    summed = SummedTree(UNIT_LOSS, **settings)
+    yield build_twins("Noise ahead, sums of its draws", in_tick, summed, runs=AHEAD_RUNS)
     live = LiveHandOver(UNIT_LOSS, **settings)
     both = build(Intruder(peek=1, announced_tick=3))
     yield build_twins("Noise ahead, handed over alive", both, live, runs=AHEAD_RUNS)
