@@ -36,6 +36,8 @@ from streamgauge.interfaces import ignore
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
 from streamgauge.privacy import Pure
+from streamgauge.runtime import release_run
+from streamgauge.runtime.open_period import OpenPeriod
 from streamgauge.sinks.formats import JsonLines
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
@@ -443,3 +445,35 @@ def test_a_file_that_would_not_run_is_refused(tmp_path: Path) -> None:
     dear = file_of(tmp_path, {**COUNTS, "epsilon": 2})
     with pytest.raises((PipelineFileError, ValueError), match="must be at most"):
         verdicts(dear)
+
+
+PERIODS = {**COUNTS, "name": "periods", "window": "tumbling 20s"}
+
+
+def audit_periods(file: PipelineFile, runs: int = 4000) -> Any:
+    return audit_pipeline(file, runs=runs, check_interruptions=False, confidence=SURE, noise=InsecureNoise(32))
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_honest_periods_are_computed_measured_and_acquitted(tmp_path: Path, partial: bool) -> None:
+    (verdict,) = audit_periods(file_of(tmp_path, {**PERIODS, "partial": partial}))
+    assert not verdict.is_condemned
+    assert verdict.exact == pytest.approx(1)
+    assert verdict.measurement.amount > (0 if partial else 0.6)
+
+
+class OverlappingPeriod(OpenPeriod):
+    """Broken: the sums of a period stay in the next one."""
+
+    def close(self, answers: Any, number: int, last: int, final: int | None) -> Any:
+        closed = super().close(answers, number, last, final)
+        newest = number + len(closed.spans)
+        self._sums.add([replace(each, ticks=np.full(len(each.ticks), newest)) for each in closed.sums])
+        return closed
+
+
+def test_events_that_count_in_two_periods_are_condemned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release_run, "OpenPeriod", OverlappingPeriod)
+    (verdict,) = audit_periods(file_of(tmp_path, PERIODS))
+    assert verdict.is_condemned
+    assert verdict.measurement.amount > 1

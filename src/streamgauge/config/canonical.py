@@ -97,5 +97,7 @@ def build_release_block(release: Release) -> dict[str, Any]:
     requested = {name: getattr(release, name) for name in RELEASE_FIELDS} | {"window": release.windows}
     if release.alerts:
         requested["alerts"] = [alert.to_json() for alert in release.alerts]
+    if release.partial:
+        requested["partial"] = True
     settings = dict(release.settings)
     return {**requested, "loss": _with_kind(release.loss), "settings": settings, "delta": release.delta}
