@@ -3,9 +3,8 @@
 import numpy as np
 import pytest
 
-from streamgauge.plan.measure import Tally, concatenate_tallies
-from streamgauge.runtime.open_period import ClosedPeriods, OpenPeriod
 from streamgauge.runtime.release_run import ReleaseRun
+from tests.support.broken_periods import OverlappingPeriod
 from tests.support.neighbour_law import broken, moves_of
 from tests.support.neighbour_streams import COUNTED, VICTIM, record
 from tests.support.neighbour_ways import Way
@@ -46,22 +45,6 @@ def test_event_of_a_followed_file_is_in_one_period(house):
     found, moves = find_broken(Way(house, live=True, releases=PERIODS), EDGES[2])
     assert found == []
     assert all(np.count_nonzero(abs(moved).sum(axis=1)) == 1 for _, moved in moves)
-
-
-class OverlappingPeriod(OpenPeriod):
-    """Broken: the last tick of a period is in the next one, too."""
-
-    def close(self, answers, number, last, final):
-        found = [[], []]
-        for tick in range(self.next_tick, last + 1):
-            own = [tally.select_tick(tick) for tally in answers]
-            closed = super().close(own, number, tick, final)
-            number += len(closed.spans)
-            if closed.spans:
-                self._sums.add([Tally(t.ticks * 0 + number, t.groups, t.cells, t.sums) for t in own])
-                found = [[*found[0], *closed.spans], [*found[1], closed.sums]]
-        parts = [concatenate_tallies(each) for each in zip(*found[1], strict=True)]
-        return ClosedPeriods(found[0], parts, ())
 
 
 class OverlappingRun(ReleaseRun):

@@ -51,7 +51,7 @@ def fail_at(step: str, times: int) -> Any:
 
 
 @pytest.mark.parametrize("step", STEPS)
-def test_run_killed_in_and_at_ends_of_periods_is_one_run(tmp_path: Path, step: str) -> None:
+def test_run_killed_within_periods_and_at_ends_is_one_run(tmp_path: Path, step: str) -> None:
     made, clock = pipeline(tmp_path, tables(PERIODS, **LIVE)), world(tmp_path, as_they_happen(one_a_second()))
     for times in (1, 1) if step in OF_ROWS else (1, 2, 3, 4):
         with pytest.raises(Fault):
@@ -64,7 +64,7 @@ def test_run_killed_in_and_at_ends_of_periods_is_one_run(tmp_path: Path, step: s
     ]
 
 
-def test_noise_of_a_killed_period_is_drawn_again_but_published_once(tmp_path: Path) -> None:
+def test_noise_of_a_killed_period_is_published_once(tmp_path: Path) -> None:
     made, clock = pipeline(tmp_path, tables(PERIODS, **LIVE)), world(tmp_path, as_they_happen(one_a_second()))
     with pytest.raises(Fault):
         run(made, clock=clock, noise=InsecureNoise(1), step=fail_at("noise_drawn", 3))
@@ -106,7 +106,7 @@ def test_pan_private_period_begins_again_after_a_crash(tmp_path: Path) -> None:
     assert [sum(row) for row in published(made, "periods")] == [9, 30]  # of the seconds after the crash
 
 
-def test_pan_private_registers_have_noise_from_the_beginning_of_a_period(tmp_path: Path) -> None:
+def test_pan_private_registers_have_noise_since_their_period_began(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(PERIODS, **PRIVATE))
     statistic = plan_release(made.file, made.file.releases[0]).parts[0].statistic
     assert (statistic.window, statistic.open_ticks, statistic.counter.open_ticks) == ("each", True, True)
