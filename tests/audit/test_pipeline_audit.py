@@ -183,9 +183,9 @@ def drop_null_lines(written: bytes) -> bytes:
     return b"".join(line for line in written.splitlines(True) if b'"value":null' not in line)
 
 
-def audit_one_pair(file: PipelineFile, pair: str, noise: Any) -> Any:
+def audit_one_pair(file: PipelineFile, pair: str, noise: Any, ticks: int = 2) -> Any:
     with create_private_folder() as folder:
-        trial = PipelineTrial.from_file(file, 2, folder)
+        trial = PipelineTrial.from_file(file, ticks, folder)
         pairs = [each for each in trial.list_pairs() if each.name == pair]
         judge = PipelineAuditor(trial, compute_charge(file, folder), 3000, SURE, ignore, noise)
         (verdict,) = judge.audit_releases(pairs)
@@ -474,3 +474,43 @@ def test_ranking_by_exact_counts_is_condemned(
         (verdict,) = judge.audit_releases([pair])
     assert verdict.is_condemned == is_broken
     assert verdict.exact == pytest.approx(1)
+
+
+PERIODS = {**COUNTS, "name": "periods", "window": "tumbling 20s"}
+
+
+def audit_periods(file: PipelineFile, runs: int = 4000) -> Any:
+    return audit_pipeline(file, runs=runs, check_interruptions=False, confidence=SURE, noise=InsecureNoise(32))
+
+
+@pytest.mark.parametrize("partial", [False, True])
+def test_honest_periods_are_computed_measured_and_acquitted(tmp_path: Path, partial: bool) -> None:
+    (verdict,) = audit_periods(file_of(tmp_path, {**PERIODS, "partial": partial}))
+    assert not verdict.is_condemned
+    assert verdict.exact == pytest.approx(1)
+    assert verdict.measurement.amount > (0 if partial else 0.6)
+
+
+def count_in_two_periods(exact: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return values in which each period also has the events of the one before."""
+    return value + np.concatenate([np.zeros_like(exact[:1]), exact[:-1]])
+
+
+def share_noise(exact: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return values in which all periods have the noise of the first."""
+    return exact + (value - exact)[:1]
+
+
+@pytest.mark.parametrize("change", [count_in_two_periods, share_noise])
+def test_broken_periods_are_condemned(tmp_path: Path, leaky_run: Any, change: Any) -> None:
+    def leak(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+        honest = estimates["value"]
+        value = change(run.build_vectors(tally, tally.ticks - first, count)[:, 0], honest.value)
+        others = {name: getattr(honest, name) for name in ("stddev", "low", "high", "reliable")}
+        return {"value": SimpleNamespace(value=value, **others)}
+
+    leaky_run(leak)
+    file = file_of(tmp_path, {**PERIODS, "window": "tumbling 20s"})
+    verdict = audit_one_pair(file, "an event of g a, alone", InsecureNoise(31), ticks=4)
+    assert verdict.measurement.amount > 1, verdict
+    assert verdict.is_condemned

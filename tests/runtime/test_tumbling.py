@@ -1,6 +1,7 @@
 """`window = "tumbling 30s"`: a row for each period, whose exact sums are those of its ticks."""
 
 from datetime import datetime
+from fractions import Fraction
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -10,9 +11,11 @@ import pytest
 
 from streamgauge import Pipeline
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.plan.planner import plan_release
 from streamgauge.releases.release import format_utc_time
 from streamgauge.runtime.adhoc.releases import AdHocRelease, parse_adhoc_release
 from streamgauge.runtime.commands.queue import AddRelease, CommandQueue, EndRelease
+from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import (
     START,
     Tables,
@@ -137,7 +140,7 @@ def test_a_later_release_begins_inside_a_period_and_says_so(tmp_path: Path) -> N
     more = pipeline(tmp_path, tables({"name": "ticks", "sql": MOMENTS}, PERIODS, **LIVE, budget={"epsilon": 2}))
     plan = next(each for each in more.plan().to_json()["releases"] if each["name"] == "periods")
     run(more, clock=clock)
-    assert plan["periods"] == {"longest_ticks": 3, "first_row_tick": 6, "is_first_cut": True}
+    assert plan["periods"] == {"longest_ticks": 3, "first_row_tick": 6, "is_first_cut": True, "partial": False}
     assert ticks_of(more, "periods") == [6, 9, 10]
     assert spans(more) == [(50, 60), (60, 90), (90, 100)]
     assert published(more, "periods") == [[5.0, 5.0, 10.0], [15.0, 15.0, 30.0], [5.0, 5.0, 10.0]]
@@ -202,7 +205,7 @@ def test_plan_states_periods_and_their_error(tmp_path: Path) -> None:
     assert "a row for each period, at its last tick; the first at tick 3" in text
     assert periods["errors"][0]["tick"] == 3
     assert periods["errors"][0]["stddev"] == each["errors"][0]["stddev"]
-    assert periods["periods"] == {"longest_ticks": 3, "first_row_tick": 3, "is_first_cut": False}
+    assert periods["periods"] == {"longest_ticks": 3, "first_row_tick": 3, "is_first_cut": False, "partial": False}
 
 
 @pytest.mark.parametrize(
@@ -236,3 +239,79 @@ def test_daily_counts_of_hourly_ticks_have_errors_of_daily_ticks(tmp_path: Path)
     periods, sliding = ([error["half_width"] for error in each["errors"]] for each in made.plan().to_json()["releases"])
     assert round(max(periods)) == 20
     assert max(sliding) > 60
+
+
+SO_FAR: Tables = {**PERIODS, "name": "so_far", "partial": True}
+
+
+def running_sums(each: list[list[float]], *lengths: int) -> list[list[float]]:
+    """Return the sums so far, anew after so many ticks each."""
+    parts = np.split(np.array(each), np.cumsum(lengths)[:-1])
+    return [row for part in parts for row in np.cumsum(part, axis=0).tolist()]
+
+
+@pytest.mark.parametrize("places", [1, 60, 10**6])
+def test_partial_rows_are_of_the_period_so_far(tmp_path: Path, places: int) -> None:
+    write(tmp_path, one_a_second())
+    made = pipeline(
+        tmp_path, tables(SO_FAR, {**PERIODS, "name": "ticks", "window": "each"}, PERIODS, budget={"epsilon": 2})
+    )
+    run(made, max_batch_places=places)
+    assert ticks_of(made, "so_far") == [*range(1, 11)]
+    for measure in (0, 1):
+        assert published(made, "so_far", measure) == running_sums(published(made, "ticks", measure), 3, 3, 3, 1)
+    ends = [row for row in made.releases("so_far") if row.tick in (3, 6, 9, 10)]
+    assert [row.value[:2].tolist() for row in ends] == [row.value[:2].tolist() for row in made.releases("periods")]
+    assert spans(made, "so_far")[2:5] == [(0, 30), (30, 40), (30, 50)]
+
+
+@pytest.mark.parametrize("kill", [12, 36, 64])
+def test_partial_rows_survive_stops_and_ends(tmp_path: Path, kill: int) -> None:
+    clock = world(tmp_path, as_they_happen(one_a_second()))
+    alerts = {"kind": "drop", "size": 15, "measure": "count", "window": "20s"}
+    made = pipeline(tmp_path, tables({**SO_FAR, "alerts": alerts}, **LIVE))
+    run_until(made, clock, kill)
+    run(made, clock=clock)
+    totals = [row[2] for row in published(made, "so_far")]
+    assert totals == [10, 20, 30, 10, 20, 30, 10, 20, 30, 10]
+    assert [row[2] for row in published(made, "so_far", 4)] == [0, 0, 0, 1, 0, 0, 1, 0, 0, 1]
+
+
+def test_partial_noise_is_of_a_counter_over_one_period(tmp_path: Path) -> None:
+    write(tmp_path, one_a_second())
+    counts = {**SO_FAR, "sql": "SELECT COUNT(*) FROM v"}
+    made = pipeline(tmp_path, tables(counts))
+    statistic = plan_release(made.file, made.file.releases[0]).parts[0].statistic
+    assert (statistic.horizon, statistic.window, statistic.loss.epsilon) == (3, "running", Fraction(1, 2))
+    run(made, noise=InsecureNoise(1))
+    errors = [float(each.stddev[0, 0]) for each in made.releases("so_far")]
+    assert errors == [statistic.stddev(tick) for tick in (1, 2, 3, 1, 2, 3, 1, 2, 3, 1)]
+    assert "the figure so far of a period at each tick; the first at tick 1" in str(made.plan())
+
+
+def test_distinct_values_count_anew_in_each_partial_period(tmp_path: Path) -> None:
+    write(tmp_path, [event(second, "a", who=f"p{second % 7}") for second in range(60)])
+    columns = {"g": {"values": ["a", "b"]}, "who": {"values": [f"p{i}" for i in range(9)]}}
+    made = pipeline(tmp_path, tables({**SO_FAR, "sql": "SELECT COUNT(DISTINCT who) AS n FROM v"}, columns=columns))
+    run(made)
+    assert published(made, "so_far") == [[7.0]] * 6 + [[0.0]] * 4
+
+
+def test_partial_needs_a_tumbling_window(tmp_path: Path) -> None:
+    with pytest.raises(PipelineFileError, match="partial must be left out unless window is a tumbling one"):
+        pipeline(tmp_path, tables({**SO_FAR, "window": "running"}))
+
+
+def test_ad_hoc_partial_release_ends_like_any_other(tmp_path: Path) -> None:
+    clock = world(tmp_path, as_they_happen(one_a_second()))
+    made = pipeline(tmp_path, tables({"name": "ticks", "sql": MOMENTS}, **LIVE, budget={"epsilon": 2}))
+    queue = CommandQueue(now=clock.now)
+    adhoc = AdHocRelease(parse_adhoc_release({**SO_FAR, "epsilon": 1}, made.file.stream), "ann")
+    queue.submit(AddRelease(adhoc))
+    run_until(made, clock, 46, commands=queue)
+    queue = CommandQueue(now=clock.now)
+    queue.submit(EndRelease("so_far"))
+    clock.acts[66] = queue.close
+    run(made, clock=clock, commands=queue)
+    assert ticks_of(made, "so_far") == [4]
+    assert made.ledger().releases["so_far"].drain_tick == 4

@@ -99,5 +99,7 @@ def build_release_block(release: Release) -> dict[str, Any]:
         requested["alerts"] = [alert.to_json() for alert in release.alerts]
     if release.consistent:
         requested["consistent"] = True
+    if release.partial:
+        requested["partial"] = True
     settings = dict(release.settings)
     return {**requested, "loss": _with_kind(release.loss), "settings": settings, "delta": release.delta}

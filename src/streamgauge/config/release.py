@@ -155,7 +155,7 @@ def _parse_window(table: TomlTable, kind: str, tick: int | None) -> int:
 
 
 RELEASE_KEYS = (
-    *("name", "sql", "window", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
+    *("name", "sql", "window", "partial", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
     *("expected_events", "alerts", "consistent", "title", "description"),
 )
 COST_KEYS = ("epsilon", "rho", "share")
@@ -223,6 +223,9 @@ def _open_table(where: str, value: Any) -> TomlTable:
 def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Release:
     mechanism, settings = parse_mechanism(table, stream.plugins)
     window, shorter_windows = _parse_windows(table, stream)
+    partial = table.get_optional("partial", SWITCH, False)
+    if partial and Periods.from_window(window, stream) is None:
+        raise table.build_error("partial", "left out unless window is a tumbling one of several ticks")
     ends = stream.ticks if stream.mode == "batch" or stream.pan_private else None
     return Release(
         name=table.get_required("name", NAME),
@@ -230,6 +233,7 @@ def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None
         loss=_parse_loss(table, stream, shared),
         window=window,
         shorter_windows=shorter_windows,
+        partial=partial,
         horizon=table.get_optional("horizon", build_ticks_rule(stream.tick, stream.ticks)) or ends,
         mechanism=mechanism,
         settings=settings,
@@ -237,7 +241,7 @@ def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None
         delta=_parse_delta(table, stream.budget),
         share=table.get_optional("share", SHARE),
         expected_events=table.get_optional("expected_events", LEVEL_RULE),
-        alerts=parse_alerts(table, find_row_length(window, stream)),
+        alerts=parse_alerts(table, find_row_length(window, stream, partial=partial)),
         consistent=table.get_optional("consistent", SWITCH, False),
         title=table.get_optional("title", LINE, ""),
         description=table.get_optional("description", TEXT, ""),
@@ -251,10 +255,10 @@ def _parse_windows(table: TomlTable, stream: Stream) -> tuple[str, tuple[int, ..
     return table.get_optional("window", build_window_rule(stream.tick, stream.timezone), "running"), ()
 
 
-def find_row_length(window: str, stream: Stream) -> int | None:
+def find_row_length(window: str, stream: Stream, *, partial: bool = False) -> int | None:
     """Return the microseconds from one row of a release to the next; None if months differ."""
     periods = Periods.from_window(window, stream)
-    if periods is None:
+    if periods is None or partial:
         return stream.tick
     return None if periods.unit == "month" else periods.nominal_length
 

@@ -136,6 +136,7 @@ class Release:
     loss: Loss
     window: str = "running"  # "each", "sliding TICKS" ... (see `config.windows`); the longest of several
     shorter_windows: tuple[int, ...] = ()  # ticks of the other sliding windows, the shortest first
+    partial: bool = False  # if true, each tick has the figure of its tumbling period so far
     horizon: int | None = None  # ticks
     mechanism: str = "auto"
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the mechanism

@@ -210,6 +210,15 @@ class ReleasePlan:
         horizon = None if self.release.horizon is None else first + self.release.horizon - 1
         return min((end for end in (self.stream.ticks, horizon) if end is not None), default=None)
 
+    def list_row_ticks(self, ticks: int) -> list[int]:
+        """Return which of the stream's first ticks have a row, for a release that starts with it."""
+        end = self.last_tick(1)
+        last = ticks if end is None else min(ticks, end)
+        if self.periods is None or self.release.partial:
+            return list(range(1, last + 1))
+        rows = list(self.periods.list_last_ticks(1, last))
+        return rows if last != end or rows[-1:] == [end] else [*rows, end]
+
 
 def build_layout(query: Query, alerts: tuple[AlertColumn, ...], adjustments: Adjustments = ()) -> ReleaseLayout:
     """Return the layout of a query and its alerts at every tick."""

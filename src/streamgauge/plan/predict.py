@@ -33,9 +33,10 @@ MAX_SHARED_CELL_ERROR = 0.01  # of the number of values: an error of shared cell
 
 
 def choose_ticks(plan: ReleasePlan) -> tuple[int, ...]:
-    """Return the first, the middle and the last tick of a release, from its own first; of periods, the first."""
+    """Return the first, the middle and the last tick of a release or of a period, from its own first."""
     if plan.periods is not None:
-        return (1,)
+        last = plan.periods.survey.longest if plan.release.partial else 1
+        return tuple(dict.fromkeys((1, (last + 1) // 2, last)))
     last = plan.last_tick(1) or DEFAULT_LAST_TICK
     return tuple(dict.fromkeys((1, (last + 1) // 2, last)))
 
@@ -55,7 +56,7 @@ def predict_errors(plan: ReleasePlan) -> list[ErrorPrediction]:
         for tick in (ticks[:1] if is_constant and not part.statistic.ERROR_GROWS else ticks)
     ]
     order = [aggregate.name for aggregate in plan.query.aggregates]
-    if plan.periods is not None:
+    if plan.periods is not None and not plan.release.partial:
         found = [replace(error, tick=plan.periods.nominal_ticks) for error in found]
     return sorted(found, key=lambda error: (order.index(error.measure), error.tick))
 
@@ -68,7 +69,7 @@ def predict_events(plan: ReleasePlan, tick: int, window: int = 0) -> float | Non
     if window:
         return expected * min(tick, window)
     if plan.periods is not None:
-        return expected * plan.periods.nominal_ticks
+        return expected * (tick if plan.release.partial else plan.periods.nominal_ticks)
     kind, setting, size = parse_window(plan.release.window)
     if kind == "decayed":
         rate: float = 0.5 ** (1 / int(size))

@@ -6,6 +6,9 @@
 
 The exact sums of a period's ticks are one vector, and each vector has its own noise.
 
+With `partial = true` each tick has a row: the figure of its period so far. A running statistic over at most the ticks
+of the longest period begins anew, with fresh noise, at each period's first tick.
+
 Privacy
     Neighbours: one unit, as everywhere. Each noise is drawn for one period, so an event loses what one period does:
     parallel composition over periods. A unit of several ticks may touch several periods, each at several ticks. The
@@ -16,7 +19,8 @@ Privacy
 
     Proof for zCDP: n ticks of one period lose at most n^2 times the rho of one. Noises of periods are independent, and
     periods share no mechanism, so their rhos add up. S is attained by filling whole periods (`count_squares`). A
-    mechanism that adapts to earlier releases shares its state between periods. There S is T^2.
+    mechanism that adapts to earlier releases shares its state between periods. There S is T^2. Runs of partial
+    figures share nothing.
 """
 
 from dataclasses import replace
@@ -43,15 +47,17 @@ def resolve_periods(release: Release, query: Query, stream: Stream) -> tuple[Rel
         return release, stream
     check_periods(release, query, stream, periods)
     spread = count_spread(release, query, stream.unit, periods)
-    expected = release.expected_events
+    expected, unit = release.expected_events, reduce_unit(stream.unit)
+    own = replace(release, loss=release.loss.part(Fraction(1, spread)) if spread > 1 else release.loss)
+    if release.partial:
+        return replace(own, window="running", horizon=periods.survey.longest), replace(stream, unit=unit)
     own = replace(
-        release,
+        own,
         window="each",
-        loss=release.loss.part(Fraction(1, spread)) if spread > 1 else release.loss,
         horizon=None if release.horizon is None else periods.max_count(release.horizon),
         expected_events=None if expected is None else expected * periods.nominal_ticks,
     )
-    return own, replace(stream, unit=reduce_unit(stream.unit))
+    return own, replace(stream, unit=unit)
 
 
 def check_periods(release: Release, query: Query, stream: Stream, periods: Periods) -> None:
@@ -92,7 +98,7 @@ def count_squares(ticks: int, longest: int) -> int:
 
 def is_memoryless(release: Release, query: Query) -> bool:
     """Return whether the noise of each period is independent of other periods."""
-    if release.mechanism == AUTO:
+    if release.partial or release.mechanism == AUTO:
         return True
     return issubclass(find_mechanism(resolve_mechanism(release.mechanism, query)), LinearMechanism)
 

@@ -10,10 +10,13 @@ With pan_private = true there are no sums: the events of a closed tick go into t
 have had noise since its beginning. If such a run was lost, its registers are rerandomized, and the events in them are
 in no release. The period then begins again at the next tick, which its row says.
 
+With `partial = true` there are no sums either: the runs of the open period release each tick, and are replaced at its
+end (`split`).
+
 A release that ends, or a stream that does, cuts its last period: the row has the true start and end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 
@@ -56,6 +59,28 @@ class OpenPeriod:
         """Begin the period again at the next tick, without the events so far."""
         self.first_tick = self.next_tick
 
+    def find_end(self, final: int | None) -> int:
+        """Return the last tick of the open period of a release that ends at tick `final`.
+
+        The counters of partial figures are made for the longest period. None is longer, even if a zone changes.
+        """
+        longest = self.first_tick + self.periods.survey.longest - 1
+        ends = [self.periods.find_last_tick(self.first_tick), longest, *([] if final is None else [final])]
+        return max(min(ends), self.next_tick)
+
+    def split(self, last: int, final: int | None) -> Iterator[list[TickSpan]]:
+        """Yield the ticks up to `last`, period by period, each with the first tick of its period.
+
+        Its first tick is that of the next period when the iteration goes on.
+        """
+        while self.next_tick <= last:
+            end = self.find_end(final)
+            ticks = range(self.next_tick, min(end, last) + 1)
+            yield [(self.first_tick, tick) for tick in ticks]
+            self.next_tick = ticks[-1] + 1
+            if end <= last:
+                self.first_tick = self.next_tick
+
     def close(self, answers: Sequence[Tally], number: int, last: int, final: int | None) -> ClosedPeriods:
         """Add the sums up to tick `last`, and return those of the periods that end by then.
 
@@ -82,11 +107,11 @@ class OpenPeriod:
         """Return the periods that end from the next tick to `last`."""
         spans: list[TickSpan] = []
         first = self.first_tick
-        while True:
-            end = self.periods.find_last_tick(first)
+        while first <= last:
+            end = max(self.periods.find_last_tick(first), self.next_tick)
             end = end if final is None else min(end, final)
-            end = max(end, self.next_tick)
-            if end > last or first > last:
-                return spans
+            if end > last:
+                break
             spans.append((first, end))
             first = end + 1
+        return spans

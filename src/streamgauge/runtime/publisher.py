@@ -101,14 +101,14 @@ class Publisher:
         The order is the promise. The commit makes the draw the only one of its tick. The guard then knows it, so an
         older copy of the store is detected. Only then do readers (`Store.show`) and sinks see it.
 
-        With `entered`, the rollback guard records the commit even if it publishes nothing.
+        The rollback guard records every closed tick, with or without rows, and with `entered` any commit.
         """
         rows = [(each.release, each.tick, each.pack()) for each in released]
         self.step("releases_packed")
         all_marks = {**(marks or {}), **self._build_reset_marks()}
         self.store.commit(tick=tick, released=rows, acts=acts, entered=entered, state=state or {}, marks=all_marks)
         self.step("store_committed")
-        if released or acts or entered:
+        if tick is not None or acts or entered:
             self.rollback_guard.write(self.store.trace, collect_charges(self.store.chained_entries()) if acts else None)
             self.step("guard_written")
             self.store.show()

@@ -22,7 +22,8 @@ Ranked groups
 
 Tumbling windows
     A row is of a period, at its last tick. The statistics count periods as their ticks, and are stepped once a period.
-    `OpenPeriod` has the sums of its ticks until then.
+    `OpenPeriod` has the sums of its ticks until then. With `partial = true` each tick has a row, of the period so far.
+    The runs of a period that has ended are overwritten and replaced by new ones, with fresh noise.
 
 Alerts
     Alerts are computed from released numbers only, after noise. Their state is the last released numbers of each
@@ -177,14 +178,17 @@ class ReleaseRun:
         self.alert_monitors = AlertMonitors(name, plan.alerts, *size) if plan.alerts else None
         self.adjuster = ReleaseAdjuster(name, plan.adjustments, plan.groups) if plan.adjustments else None
         self.scan = Scan.from_measures([part.measure for part in plan.parts])
+        self.noise: Noise | None = None  # of the runs of later periods
         self.open_period: OpenPeriod | None = None  # of a tumbling window
         if plan.periods is not None:
-            measures, forgets = self.scan.measures, plan.stream.pan_private
+            measures, forgets = self.scan.measures, plan.stream.pan_private or plan.release.partial
             self.open_period = OpenPeriod(plan.periods, first, measures, is_forgetful=forgets)
 
     @classmethod
     def start(cls, plan: ReleasePlan, name: str, first: int, noise: Noise | None) -> "ReleaseRun":
-        return cls(plan, name, first, [start_part(part, noise) for part in plan.parts])
+        run = cls(plan, name, first, [start_part(part, noise) for part in plan.parts])
+        run.noise = noise
+        return run
 
     @classmethod
     def load(
@@ -192,10 +196,12 @@ class ReleaseRun:
     ) -> "ReleaseRun":
         runs = [load_part(part, state_name(name, at), state, noise) for at, part in enumerate(plan.parts)]
         run = cls(plan, name, first, runs)
+        run.noise = noise
         if run.open_period is not None:
             run.open_period.restore(state[run.period_name])
         if run.alert_monitors is not None:
-            run.alert_monitors.load(state, runs[0].tick)
+            ticks = run.next_tick - first if plan.release.partial else runs[0].tick
+            run.alert_monitors.load(state, ticks)
         if run.adjuster is not None:
             run.adjuster.load(state)
         return run
@@ -268,7 +274,7 @@ class ReleaseRun:
         """Replace the open registers of all parts by released values and fresh draws."""
         for run in self.runs:
             run.rerandomize()
-        if self.open_period is not None:
+        if self.open_period is not None and not self.plan.release.partial:
             self.open_period.restart()
 
     def redraw_future_noise(self) -> None:
@@ -284,11 +290,25 @@ class ReleaseRun:
         if self.open_period is None:
             first = self.next_tick
             return self._release_rows(answers, first, [(tick, tick) for tick in range(first, first + count)])
+        if self.plan.release.partial:
+            return self._release_partial(answers, self.open_period, count)
         last, number = self.next_tick + count - 1, self.runs[0].tick + 1
         closed = self.open_period.close(answers, number, last, self.last_tick)
         released = self._release_rows(closed.sums, number, closed.spans) if closed.spans else []
         for run, tally in zip(self.runs, self.scan.tallies(closed.rest) if closed.rest else (), strict=False):
             run.add_partial(tally)
+        return released
+
+    def _release_partial(self, answers: Sequence[Tally], period: OpenPeriod, count: int) -> list[TickRelease]:
+        """Release the next ticks of each period so far, with new runs from each period's first tick."""
+        released: list[TickRelease] = []
+        for spans in period.split(self.next_tick + count - 1, self.last_tick):
+            first, number = period.first_tick, self.runs[0].tick + 1
+            released += self._release_rows([replace(a, ticks=a.ticks - first + 1) for a in answers], number, spans)
+            if spans[-1][1] == period.find_end(self.last_tick) != self.last_tick:
+                for part in self.runs:
+                    part.run.wipe()
+                self.runs = [start_part(part, self.noise) for part in self.plan.parts]
         return released
 
     def _release_rows(self, answers: Sequence[Tally], first: int, spans: Sequence[TickSpan]) -> list[TickRelease]:

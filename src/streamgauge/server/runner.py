@@ -233,11 +233,9 @@ class Runner:
         self.publisher.publish_initial(store.number)
         self.event_buffer.set_state("running")
         self._opened.set_result(None)
-        for released in session.ticks:
-            # ticks of a batch source closed before the first read
-            ends = [each.end for each in released] if self.file.stream.mode == "streaming" else []
-            closed = max(ends, default=0) + self.file.stream.allowed_lateness
-            self.publisher.add_commit(store.number, closed=closed)
+        for _ in session.ticks:
+            # with or without rows: a period may be open
+            self.publisher.add_commit(store.number, closed=self.publisher.find_closing_time(store.tick))
         if not self._stop.is_set():
             self._pause()
 

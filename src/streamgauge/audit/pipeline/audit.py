@@ -64,6 +64,7 @@ from streamgauge.audit.subject import Pair, Score, Subject, ViewSubject
 from streamgauge.audit.subjects.local import LocalSubject
 from streamgauge.audit.verdict import Measurement, Verdict
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.config.periods import Periods
 from streamgauge.config.settings import PipelineFile
 from streamgauge.interfaces import ignore
 from streamgauge.localdp import CountMeanSketch, HadamardCountMeanSketch, UnaryEncoding
@@ -77,6 +78,7 @@ from streamgauge.statistics import Count, Sum, Summary
 from streamgauge.statistics.keys.hash_cells import HashCells
 from streamgauge.statistics.moments.intervals import MomentSums
 
+MAX_TWO_PERIOD_TICKS = 48  # ticks of two periods that are run
 MAX_HORIZON_TICKS = 1024  # ticks over which a loss is computed at most
 
 
@@ -100,9 +102,11 @@ def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> 
     """Compute an interval for the joint loss of the parts of some releases in the first ticks.
 
     Losses of the same events add up. Discovered groups, adaptive counters, and losses in another currency than the
-    claim's have no result.
+    claim's have no result. Nor have periods of units of several ticks, or beside other releases: their ticks differ.
     """
-    parts = [(plan, part, min(ticks, plan.last_tick(1) or ticks)) for plan in plans for part in plan.parts]
+    if any(plan.periods and (len(plans) > 1 or plan.stream.unit.ticks > 1) for plan in plans):
+        return None
+    parts = [(plan, part, count_steps(plan, ticks)) for plan in plans for part in plan.parts]
     retained = {part.statistic.counter.charged_loss.currency for _, part, _ in parts}
     unread = any(part.measure.key is not None or part.statistic.error_depends_on for _, part, _ in parts)
     if unread or retained != {loss.currency}:
@@ -112,6 +116,23 @@ def compute_worst_loss(plans: Sequence[ReleasePlan], ticks: int, loss: Loss) -> 
     if not any(getattr(plan.stream.unit, "moves", False) for plan in plans):
         return found
     return replace(found, amount=found.amount * 2**loss.additive_loss.power)  # one event removed and one added
+
+
+def count_steps(plan: ReleasePlan, ticks: int) -> int:
+    """Return how many steps the statistics of a release take in the first ticks; of partial figures, in a period."""
+    rows = len(plan.list_row_ticks(ticks))
+    return min(rows, plan.periods.survey.longest) if plan.periods and plan.release.partial else max(1, rows)
+
+
+def find_trial_ticks(file: PipelineFile) -> int:
+    """Return how many ticks are run: as many as a unit may be in, and two periods, or one if they are long."""
+    ticks = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
+    for release in file.releases:
+        if (periods := Periods.from_window(release.window, file.stream)) is not None:
+            first = periods.find_last_tick(1)
+            second = periods.find_last_tick(first + 1)
+            ticks = max(ticks, second if second <= MAX_TWO_PERIOD_TICKS else first)
+    return ticks
 
 
 def combine_pieces(pieces: Sequence[PartLoss]) -> WorstCase:
@@ -197,8 +218,8 @@ def audit_pipeline(
     """Audit a file: each release, all of them and, with `check_interruptions`, interrupted and single runs.
 
     With probability `confidence` no bound is above the truth. By default 3 ticks are run, or 4 if a unit may be in as
-    many. If `attack_computed` is False, a release whose loss is computed exactly is not attacked:
-    `on_computed` gets its verdict before the first run.
+    many, and two periods of a tumbling window. If `attack_computed` is False, a release whose loss is computed exactly
+    is not attacked: `on_computed` gets its verdict before the first run.
     """
     columns, file = audit_columns(file), drop_reports(file)
     for verdict in columns:
@@ -207,8 +228,7 @@ def audit_pipeline(
         return columns
     with create_folder() as folder:
         loss = compute_charge(file, folder)
-        default = min(MAX_DEFAULT_TICKS, max(MIN_DEFAULT_TICKS, file.stream.unit.ticks))
-        trial = PipelineTrial.from_file(file, ticks or default, folder)
+        trial = PipelineTrial.from_file(file, ticks or find_trial_ticks(file), folder)
         share = split_confidence(confidence, len(file.releases) + 4)
         judge = PipelineAuditor(trial, loss, runs or default_runs(trial), share, watch, noise, attack_computed)
         for verdict in judge.compute_verdicts():
@@ -339,7 +359,8 @@ def build_readings(view: ReleaseView) -> list[PartReading] | None:
 
 def _build_reading(view: ReleaseView, part: CounterPart) -> PartReading | None:
     columns = {output.column: output.aggregate for output in part.outputs}
-    if part.measure.key is not None or part.statistic.error_depends_on or view.plan.query.top is not None:
+    is_unread = part.measure.key is not None or part.statistic.error_depends_on or view.plan.release.partial
+    if is_unread or view.plan.query.top is not None:
         return None
     values = {name: partial(_read_value, view, part, aggregate) for name, aggregate in columns.items()}
     statistic = part.statistic

@@ -115,9 +115,7 @@ class PipelineTrial:
         """Build the view of all groups of all releases in all sinks, or of the first few."""
         return SinkView.from_parts(
             [
-                ReleaseView(
-                    number, plan, min(self.ticks, plan.last_tick(1) or self.ticks), list_groups(plan)[:max_groups]
-                )
+                ReleaseView(number, plan, tuple(plan.list_row_ticks(self.ticks)), list_groups(plan)[:max_groups])
                 for number, sink in enumerate(list_sinks(self.file))
                 for plan in self.plans
                 if not sink.releases or plan.name in sink.releases

@@ -243,17 +243,22 @@ MAX_CACHED_TEXTS = 32  # that are remembered
 
 @dataclass(frozen=True)
 class ReleaseView:
-    """The ticks and groups of one release in one sink that a view has."""
+    """The rows and groups of one release in one sink that a view has."""
 
     sink: int
     plan: ReleasePlan
-    ticks: int
+    row_ticks: tuple[int, ...]
     groups: tuple[Group, ...]
     offset: int = 0  # its place in a view
 
     @cached_property
     def measures(self) -> list[str]:
         return self.plan.layout["measures"]
+
+    @property
+    def ticks(self) -> int:
+        """Number of ticks that have a row."""
+        return len(self.row_ticks)
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
@@ -318,10 +323,10 @@ class SinkView:
     def index(self) -> dict[tuple[int, str, int, Group, str], int]:
         """Places of the five numbers of each entry."""
         return {
-            (part.sink, part.plan.name, tick + 1, to_text_labels(group), measure): part.offset
-            + len(MEASURE_FIELDS) * ((tick * len(part.groups) + place) * len(part.measures) + column)
+            (part.sink, part.plan.name, tick, to_text_labels(group), measure): part.offset
+            + len(MEASURE_FIELDS) * ((row * len(part.groups) + place) * len(part.measures) + column)
             for part in self.parts
-            for tick in range(part.ticks)
+            for row, tick in enumerate(part.row_ticks)
             for place, group in enumerate(part.groups)
             for column, measure in enumerate(part.measures)
         }

@@ -119,6 +119,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
         column=entry.column,
         window=window,
         shorter_windows=shorter_windows,
+        partial=block.get("partial", False),
         **{key: block[key] for key in ("sql", "horizon", "mechanism", "max_groups")},
         **texts,
     )
@@ -263,13 +264,14 @@ def compute_last_tick(stream: Stream, entry: ChargedRelease, moment: int, releas
 
 
 def find_last_row_tick(stream: Stream, entry: ChargedRelease, ledger_log: LedgerLog, last: int) -> int | None:
-    """Return the last row of a tumbling release that ends at tick `last`; None for other windows.
+    """Return the last row of a tumbling release that ends at tick `last`; None for others, with rows at all ticks.
 
     The period that is open then has no row.
     """
-    window = json.loads(find_pinned_blocks(ledger_log)[f"release.{base_name(entry.name)}"])["window"]
+    block = json.loads(find_pinned_blocks(ledger_log)[f"release.{base_name(entry.name)}"])
+    window = block["window"]
     periods = Periods.from_window(window, stream) if isinstance(window, str) else None
-    if periods is None or (entry.last is not None and last >= entry.last):
+    if periods is None or block.get("partial") or (entry.last is not None and last >= entry.last):
         return None
     return max(entry.first, periods.find_first_tick(last + 1)) - 1
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from math import floor
 from typing import Any
 
-from streamgauge.config.periods import TUMBLING
 from streamgauge.config.settings import PipelineFile
+from streamgauge.plan.planner import ReleasePlan
 from streamgauge.releases.schema import base_name
 from streamgauge.runtime.adhoc.releases import restore_release
 from streamgauge.runtime.edits import plan_as_charged
@@ -47,7 +47,7 @@ class Thresholds:
 
     def __init__(self, file: PipelineFile, ledger_log: LedgerLog | None = None) -> None:
         self._file, self._ledger_log = file, ledger_log
-        self._statistics: dict[str, tuple[TopK, str] | None] = {}
+        self._statistics: dict[str, tuple[TopK, ReleasePlan] | None] = {}
 
     def find(self, name: str, tick: int, ledger_log: LedgerLog | None = None) -> Threshold | None:
         """Return the threshold of a release at a tick of the stream.
@@ -62,12 +62,14 @@ class Thresholds:
         found, first = self._statistics[name], known.releases[name].first
         if found is None:
             return None
-        statistic, window = found
-        own = 1 if window.startswith(TUMBLING) else max(1, tick - first + 1)  # periods have equal thresholds
-        events = floor(statistic.selection.threshold(own)) + 1
+        statistic, plan = found
+        periods, window = plan.periods, plan.release.window
+        if periods is not None:
+            first = max(first, periods.find_first_tick(max(first, tick)) if plan.release.partial else tick)
+        events = floor(statistic.selection.threshold(max(1, tick - first + 1))) + 1
         return Threshold(max(first, tick), events, window)
 
-    def _plan(self, name: str, ledger_log: LedgerLog) -> tuple[TopK, str] | None:
+    def _plan(self, name: str, ledger_log: LedgerLog) -> tuple[TopK, ReleasePlan] | None:
         entry = ledger_log.releases[name]
         if not entry.delta or ledger_log.latest_releases().get(base_name(name)) is not entry:
             return None
@@ -76,4 +78,4 @@ class Thresholds:
         except ValueError:  # its SQL is of a dialect that no longer exists
             return None
         found = [part.statistic for part in plan.parts if isinstance(part.statistic, TopK)]
-        return (found[0], plan.release.window) if found else None
+        return (found[0], plan) if found else None

@@ -174,7 +174,7 @@ def _list_open_measures(plan: ReleasePlan) -> list[tuple[Measure, int]]:
     if plan.stream.pan_private:  # events of open ticks are in the counters
         return []
     measures = Scan.from_measures([part.measure for part in plan.parts]).measures
-    periods = int(plan.periods is not None)  # open ones, whose sums are one tick's
+    periods = int(plan.periods is not None and not plan.release.partial)  # open ones, whose sums are one tick's
     return [(measure, max_open_ticks(plan.stream) + periods) for measure in measures]
 
 

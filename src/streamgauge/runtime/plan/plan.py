@@ -120,20 +120,26 @@ class PeriodForecast:
     longest: int  # ticks
     first_row: int  # tick of the first row
     is_first_cut: bool  # True if the first period began before the release
+    partial: bool  # True if each tick has the figure so far
 
     @classmethod
-    def from_periods(cls, periods: Periods, first: int, last: int | None) -> "PeriodForecast":
-        row = periods.find_last_tick(first)
-        return cls(
-            periods.survey.longest, row if last is None else min(row, last), periods.find_first_tick(first) < first
-        )
+    def from_plan(cls, plan: ReleasePlan, periods: Periods, first: int) -> "PeriodForecast":
+        """Return the periods of a release that begins at a tick."""
+        last, partial = plan.last_tick(first), plan.release.partial
+        row = first if partial else periods.find_last_tick(first)
+        row, cut = row if last is None else min(row, last), periods.find_first_tick(first) < first
+        return cls(periods.survey.longest, row, cut, partial)
 
     def __str__(self) -> str:
         cut = ", of a period that began before the release" if self.is_first_cut else ""
-        return f"a row for each period, at its last tick; the first at tick {self.first_row:,}{cut}"
+        rows = (
+            "the figure so far of a period at each tick" if self.partial else "a row for each period, at its last tick"
+        )
+        return f"{rows}; the first at tick {self.first_row:,}{cut}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"longest_ticks": self.longest, "first_row_tick": self.first_row, "is_first_cut": self.is_first_cut}
+        names = {"longest_ticks": self.longest, "first_row_tick": self.first_row, "is_first_cut": self.is_first_cut}
+        return names | {"partial": self.partial}
 
 
 @dataclass(frozen=True)
@@ -325,7 +331,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
     begin, found = first if entry is None else entry.first, tuple(predict_errors(plan))
     choices = tuple(_build_choice(plan, part, found) for part in plan.parts)
     names = [aggregate.name for aggregate in plan.query.aggregates]
-    row_length = find_row_length(plan.release.window, plan.stream)
+    row_length = find_row_length(plan.release.window, plan.stream, partial=plan.release.partial)
     if hint:
         choices = (replace(choices[0], hints=(*choices[0].hints, hint)), *choices[1:])
     return ReleaseForecast(
@@ -345,7 +351,7 @@ def forecast_release(plan: ReleasePlan, ledger_log: LedgerLog, first: int, hint:
         None if plan.query.report is None else plan.query.report.column,
         describe_contributions(plan.stream),
         RankingForecast.from_plan(plan, found),
-        None if plan.periods is None else PeriodForecast.from_periods(plan.periods, begin, plan.last_tick(begin)),
+        None if plan.periods is None else PeriodForecast.from_plan(plan, plan.periods, begin),
         tuple(plan.layout.get("consistent", ())),
     )
 

@@ -22,7 +22,7 @@ export function buildPlan({ release, refusals: reasons = [], remaining_budget: l
     ["Counts", release.contributions],
     ["Ranking", release.ranking?.text.join("; ")],
     ["Starts", `tick ${release.first_tick.toLocaleString("en-GB")}${release.last_tick ? `, ends tick ${release.last_tick.toLocaleString("en-GB")}` : ", no end"}`],
-    ["Rows", release.periods && `one for each period, the first at tick ${release.periods.first_row_tick.toLocaleString("en-GB")}${release.periods.is_first_cut ? ", of a period that began before" : ""}`],
+    ["Rows", release.periods && `${release.periods.partial ? "the figure of a period so far at each tick" : "one for each period"}, the first at tick ${release.periods.first_row_tick.toLocaleString("en-GB")}${release.periods.is_first_cut ? ", of a period that began before" : ""}`],
     ["Mechanism", [...new Set(release.parts.map((part) => part.mechanism))].join(", ")],
     ["Adjusted after noise", release.consistent.join("; ")],
     ["Alerts", release.alerts.join("; ")],

@@ -236,7 +236,7 @@ class PublishThread:
             written = min(read_last_write_time(self._file) + MICROSECONDS_PER_SECOND, self.now())
             latest_entry = max((act.time for act in reader.ledger_entries()), default=0)  # shown then at the earliest
             ready = max(written, min(latest_entry, self._command_schedule.find_reply_time(self.now())))
-            self.schedule.add(reader.number, committed=ready, closed=self._find_closing_time(reader.tick))
+            self.schedule.add(reader.number, committed=ready, closed=self.find_closing_time(reader.tick))
         self.refresh()
         self._thread.start()
 
@@ -250,7 +250,7 @@ class PublishThread:
         self._wakeup.set()
         return leaves
 
-    def _find_closing_time(self, tick: int) -> int:
+    def find_closing_time(self, tick: int) -> int:
         """Return the closing time of a tick. Ticks of a batch source closed before the first read."""
         live = self.stream.mode == "streaming" and tick > 0
         return self.stream.tick_start(tick + 1) + self.stream.allowed_lateness if live else 0

@@ -150,7 +150,7 @@ def _declaration_as_json(block: dict[str, Any], stream: Stream, kinds: KindFinde
         "sql": sql,
         "kinds": [kind for kind in kinds(sql) for _ in range(columns)] + ["alert"] * len(block.get("alerts", ())),
         "window": format_window(window, stream.tick),
-        "row_ticks": find_row_ticks(window, stream),
+        "row_ticks": 1 if block.get("partial") else find_row_ticks(window, stream),
     }
 
 
