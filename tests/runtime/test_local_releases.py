@@ -196,6 +196,17 @@ def test_report_column_is_charged_once_and_never_refunded(tmp_path: Path, column
     assert (ledger.spent_loss(first=9), ledger.remaining_loss(first=9)) == (Pure(2), Pure(1))
 
 
+def test_reports_are_ranked_by_their_estimates(tmp_path: Path) -> None:
+    made = poll(tmp_path, {"name": "all", "sql": COUNT}, {"name": "top", "sql": f"{COUNT} ORDER BY 2 DESC LIMIT 2"})
+    run(made, **sending(tmp_path, made, {2: drawn(made, "ab" * 9 + "b" * 9, 1)}, 15))
+    ((every,), (top,)) = (made.releases("all"), made.releases("top"))
+    places = np.argsort(-every.value[0], kind="stable")[:2]
+    assert top.shape.groups == tuple(every.shape.groups[place] for place in places)
+    assert top.value[0].tolist() == every.value[0, places].tolist()
+    assert (top.high > every.high[:, places]).all()
+    assert made.plan().spent[1] == Pure(2)
+
+
 def test_report_before_end_is_counted_or_never_acknowledged(tmp_path: Path) -> None:
     made = deepcopy(POLL)
     made["release"], made["stream"]["end"] = [POLL["release"][1]], "2026-01-05T00:00:20Z"

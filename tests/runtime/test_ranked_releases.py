@@ -205,6 +205,28 @@ def test_values_never_rise_with_the_rank(tmp_path: Path) -> None:
     assert any((np.diff(twin) > 0).any() for twin in twins)
 
 
+OTHERS: dict[str, Tables] = {
+    "users": {"unit": {"user": "u", "max_events_per_tick": 9, "max_ticks": 9}},
+    "an adaptive counter": {"release": {"mechanism": "Pegasus"}},
+    "distinct values": {
+        "release": {"sql": "SELECT g, COUNT(DISTINCT u) AS n FROM v GROUP BY g ORDER BY n DESC LIMIT 2"}
+    },
+    "a condition": {"release": {"sql": "SELECT g, SUM(x) FROM v WHERE x > 0 GROUP BY g ORDER BY 2 DESC LIMIT 2"}},
+}
+
+
+@pytest.mark.parametrize("settings", OTHERS.values(), ids=OTHERS)
+def test_every_kind_of_count_is_ranked(tmp_path: Path, settings: Tables) -> None:
+    columns = {"g": {"values": ["a", "b", "c"]}, "u": {"hash_cells": 1000}, "x": {"bounds": [0, 10], "grid": 1}}
+    made = ranked("SELECT g, COUNT(*) FROM v GROUP BY g ORDER BY 2 DESC LIMIT 2", "each", columns=columns)
+    made["release"][0] |= settings.get("release", {})
+    made["stream"] |= {name: value for name, value in settings.items() if name != "release"}
+    write(tmp_path, [event(1, "b", u=f"u{i}") for i in range(9)] + [event(2, "c", u=f"v{i}") for i in range(4)])
+    found = pipeline(tmp_path, made)
+    run(found)
+    assert [(rank, group) for rank, group, _ in shown(found)[0]] == [(1, "b"), (2, "c")]
+
+
 @pytest.mark.parametrize("most", [2, 100])
 def test_discovered_groups_list_the_largest_published(tmp_path: Path, most: int) -> None:
     write(tmp_path, chosen())

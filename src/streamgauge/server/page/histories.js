@@ -36,9 +36,10 @@ function buildSpans(from, to, step) {
   return [...(first <= to ? [`from=${first}&to=${to}&step=${step}`] : []), `from=${Math.max(from, to - TABLE_TICKS)}&to=${to}`];
 }
 
-/** Read the names of all groups, without values. */
+/** Read the names of all groups, and the newest value of each by which they are sorted. */
 export async function readNames(series) {
-  for await (const page of readPages(buildUrl(series.release, "last=1", `measure=${encodeURIComponent(series.release.measures[0])}`), MAX_PAGES)) series.addPlaces(page.places);
+  const [measure] = series.release.measures;
+  for await (const page of readPages(buildUrl(series.release, "last=1", `measure=${encodeURIComponent(measure)}`), MAX_PAGES)) series.addNames(page, measure);
 }
 
 /** Return one filter for all groups if there is one group column, else one filter per group. */

@@ -17,6 +17,7 @@ export class Series {
     this.release = release;
     this.rows = new Map(); // tick -> {tick, start, end, ranks: Map(key -> rank), cells: {measure: Map(key -> {value, ...})}}
     this.places = new Map(); // key -> place, in the order of arrival
+    this.sizes = new Map(); // key -> {value, low, high} when the names were read, if there are too many groups for a history
     this.sorted = null;
     this.ready = false; // true after the history was read
   }
@@ -32,6 +33,13 @@ export class Series {
   /** Add groups. Their values may follow later. */
   addPlaces(places) {
     for (const place of places) this.places.set(placeKey(place), place);
+  }
+
+  /** Add groups with the value of each at one tick, which is no part of the history. */
+  addNames({ places, measures, tick }, measure) {
+    this.addPlaces(places);
+    const { value, low, high } = measures[measure];
+    if (tick.length) places.forEach((place, i) => this.sizes.set(placeKey(place), { value: value[0][i], low: low[0][i], high: high[0][i] }));
   }
 
   /** Add a page of history, by columns. */
@@ -83,7 +91,7 @@ export class Series {
   groups(measure) {
     const newest = this.ticks().at(-1);
     const groups = [...this.places].map(([key, place]) => {
-      const { value, low, high } = newest?.cells[measure]?.get(key) ?? {};
+      const { value, low, high } = newest?.cells[measure]?.get(key) ?? this.sizes.get(key) ?? {};
       const name = placeName(place, this.release.groups ?? Object.keys(place));
       return { key, name, depth: Object.keys(place).length, rank: newest?.ranks.get(key), value, error: (high - low) / 2 };
     });
