@@ -26,6 +26,7 @@ Packages, from the bottom up. A package imports only packages above it in this l
     localdp        the local model
     sketches       sketches of domains that cannot be listed
     statistics     count to top k
+    robust         sketches under an adversary who sees the answers
     config         the pipeline file
     records        records: lines, fields, tallies
     sql            the dialect
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
         panprivate,
         postprocess,
         privacy,
+        robust,
         sketches,
         statistics,
     )
@@ -84,6 +86,7 @@ __all__ = [
     "panprivate",
     "postprocess",
     "privacy",
+    "robust",
     "sketches",
     "statistics",
 ]

@@ -46,7 +46,7 @@ def test_noise_costs_exactly_the_loss() -> None:
     assert CountMin(sg.Pure("1/2"), rows=3, unit=sg.Event(replace=True)).distribution == DiscreteLaplace(Fraction(12))
 
 
-def test_bias_of_the_minimum_is_as_computed_and_larger_with_rows() -> None:
+def test_bias_of_the_minimum_is_computed_and_grows_with_rows() -> None:
     found = {}
     for rows in (1, 5, 17):
         claim, errors = CountMin(sg.Pure(1), rows=rows, columns=2**12), []

@@ -61,6 +61,7 @@ LONG_MODULES = {
         "live live_intrusions openapi releases runner security_http vector_reports",
     ),
     "sketches": ("statistical", "comparison count_min count_sketch flip_merge misra_gries stable"),
+    "robust": ("statistical", "games"),
     "sinks": ("integration", "line_files parquet_parts"),
     "sources": ("integration", "compressed lines"),
     "sql": ("integration", "intervals sql_any_text sql_attacks sql_expressions sql_hostile_values sql_meaning"),

@@ -13,7 +13,7 @@ grid             real numbers to integers, item by item
 coerce           numbers from untyped input
 """
 
-from streamgauge.noise.bernoulli import RandomSource, bernoulli_exp
+from streamgauge.noise.bernoulli import RandomSource, bernoulli_exp, exponential_coins
 from streamgauge.noise.distributions import (
     DiscreteGaussian,
     DiscreteLaplace,
@@ -45,6 +45,7 @@ __all__ = [
     "Term",
     "VectorGrid",
     "bernoulli_exp",
+    "exponential_coins",
     "gaussian_variance",
     "laplace_variance",
 ]

@@ -146,6 +146,36 @@ def _redraw_rejected(entropy: Entropy, words: npt.NDArray[np.uint32], limit: np.
         beyond = beyond[words[beyond] > limit]
 
 
+def exponential_coins(source: RandomSource, exponent: Fraction, size: int) -> Bytes:
+    """Draw `size` coins from the coins of a source, each 1 with probability exp(-exponent) exactly.
+
+    A coin of e^-1 for each whole part, and one of e^-f for the rest f: with K the first k whose coin of chance f/k is
+    0, K is odd with probability e^-f (Canonne, Kamath and Steinke 2020).
+    """
+    if exponent < 0:
+        raise ValueError(f"exponent must be at least 0, got {exponent}")
+    out = np.zeros(size, np.uint8)
+    active = np.arange(size)
+    whole, rest = divmod(exponent, 1)
+    for part in [Fraction(1)] * int(whole) + [rest]:
+        active = active[_toss_exp(source, part, len(active))]
+        if not len(active):
+            return out
+    out[active] = 1
+    return out
+
+
+def _toss_exp(source: RandomSource, rest: Fraction, size: int) -> npt.NDArray[np.bool_]:
+    """Return `size` draws, True with probability exp(-rest), for a rest of at most 1."""
+    odd = np.ones(size, np.bool_)
+    active, number = np.arange(size), 1
+    while len(active) and rest:
+        active = active[source.coins(rest / number, len(active)) == 1]
+        odd[active] = ~odd[active]
+        number += 1
+    return odd
+
+
 PRECISION_BITS = 96
 
 

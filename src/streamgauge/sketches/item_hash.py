@@ -18,7 +18,7 @@ from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
 from cryptography.hazmat.primitives.ciphers.algorithms import AES
 from cryptography.hazmat.primitives.ciphers.modes import ECB
 
@@ -90,6 +90,7 @@ class ItemHash:
 
     def __init__(self, key: bytes) -> None:
         self.key = check_key(key)
+        self._encryptors: list[CipherContext] = []
 
     def names(self, items: Items) -> Words:
         """Return the names of items, two words each."""
@@ -114,9 +115,15 @@ class ItemHash:
         data = np.ascontiguousarray(names, "<u8").tobytes()
         parts = []
         for block in range(blocks):
-            cipher = Cipher(AES(derive_key(self.key, BLOCK_PERSON, block)), ECB()).encryptor()
-            parts.append(np.frombuffer(cipher.update(data), "<u8").reshape(-1, 2))
+            parts.append(np.frombuffer(self._encryptor(block).update(data), "<u8").reshape(-1, 2))
         return np.concatenate(parts, axis=1) if blocks > 1 else parts[0]
+
+    def _encryptor(self, block: int) -> CipherContext:
+        """Return the cipher of a block, which has no state between whole blocks of AES."""
+        while len(self._encryptors) <= block:
+            key = derive_key(self.key, BLOCK_PERSON, len(self._encryptors))
+            self._encryptors.append(Cipher(AES(key), ECB()).encryptor())
+        return self._encryptors[block]
 
     def words(self, items: Items) -> Words:
         """Return a word below 2^61 - 1 of every item, for `PolynomialHash`."""

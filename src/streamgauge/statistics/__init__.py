@@ -9,6 +9,7 @@ run_state           the saved state of a run
 estimate            estimates with error bars
 validation          checks of settings
 count               counts
+median_selection    `private_median` of values that are there at once
 moments/            sums, means, variances
 ordered/            quantiles, extremes, ranges
 keys/               histograms, distinct counts, top k
@@ -23,6 +24,7 @@ from streamgauge.statistics.keys.histogram import Histogram
 from streamgauge.statistics.keys.ranking import Ranking
 from streamgauge.statistics.keys.top_k import TopK
 from streamgauge.statistics.mechanism_config import MechanismConfig
+from streamgauge.statistics.median_selection import private_median
 from streamgauge.statistics.moments.mean import Mean
 from streamgauge.statistics.moments.sum import Sum
 from streamgauge.statistics.moments.summary import Summary, SummaryEstimates
@@ -57,4 +59,5 @@ __all__ = [
     "SummaryEstimates",
     "TopK",
     "Variance",
+    "private_median",
 ]
