@@ -110,7 +110,9 @@ COLUMNS = {
 
 def test_every_statistic_equals_its_release_of_longer_ticks(tmp_path: Path) -> None:
     events = [
-        event(s, "ab"[s % 2], s % 11, who=f"p{s % 7}", badge=f"b{s % 20}", word="tea" if s % 3 else "oil")
+        event(
+            s, "ab"[s % 2], s % 11, who=f"p{s % 7}", badge=None if 30 <= s < 60 else "b", word="tea" if s % 3 else "oil"
+        )
         for s in range(90)
     ]
     stream = {"columns": COLUMNS, "budget": {"epsilon": 50, "delta": 0.02}, "end": "2026-01-05T00:01:30Z"}
