@@ -247,7 +247,7 @@ SO_FAR: Tables = {**PERIODS, "name": "so_far", "partial": True}
 
 
 def running_sums(each: list[list[float]], *lengths: int) -> list[list[float]]:
-    """Return the sums so far, anew after so many ticks each."""
+    """Return the sums so far, from 0 again after so many ticks each."""
     parts = np.split(np.array(each), np.cumsum(lengths)[:-1])
     return [row for part in parts for row in np.cumsum(part, axis=0).tolist()]
 

@@ -7,7 +7,7 @@
 The exact sums of a period's ticks are one vector, and each vector has its own noise.
 
 With `partial = true` each tick has a row: the figure of its period so far. A running statistic over at most the ticks
-of the longest period begins anew, with fresh noise, at each period's first tick.
+of the longest period starts again, with fresh noise, at each period's first tick.
 
 Privacy
     Neighbours: one unit, as everywhere. Each noise is drawn for one period, so an event loses what one period does:
