@@ -9,6 +9,7 @@ import pytest
 from streamgauge import Event, Pure, Tick, User, Zcdp
 from streamgauge.config.errors import InvalidReleaseError, PipelineFileError
 from streamgauge.plan.planner import plan_release
+from streamgauge.privacy import IntegerZcdp
 from tests.support.pipelines import (
     COUNTS,
     Tables,
@@ -125,6 +126,18 @@ def test_replaced_events_and_discovered_groups_are_refused_together(tmp_path: Pa
     file = pipeline(tmp_path, made).file
     with pytest.raises(InvalidReleaseError, match='delta must be left out where adjacency = "replace"'):
         plan_release(file, file.releases[0])
+
+
+def test_replaced_events_are_never_charged_at_integer_orders(tmp_path: Path) -> None:
+    made = tables(live=True, pan_private=True, source="http", allowed_lateness="0s", allowed_earliness="0s")
+    made["stream"]["budget"] = {"epsilon": 1, "delta": "1/1000000"}
+    made["release"] = [ALL | {"rho": "1/200"}]
+    for adjacency, charged in (("add_remove", IntegerZcdp("1/200")), ("replace", Zcdp("1/200"))):
+        made["stream"]["adjacency"] = adjacency
+        file = pipeline(tmp_path, made).file
+        plan = plan_release(file, file.releases[0])
+        assert plan.charged_loss == charged
+        assert charged.group(plan.stream.unit.ticks)  # what the halves of a replacement rest on
 
 
 @pytest.mark.parametrize("unit", [{"tick": 3}, {"w_event": 4}, USERS])
