@@ -146,6 +146,23 @@ def test_only_single_events_are_replaced(tmp_path: Path, unit: Any) -> None:
         pipeline(tmp_path, tables(unit=unit, adjacency="replace"))
 
 
+@pytest.mark.parametrize("unit", [{"tick": 3}, RENEWED])
+def test_late_events_are_not_carried_out_of_their_unit(tmp_path: Path, unit: Any) -> None:
+    with pytest.raises(PipelineFileError, match="late events of one unit would count in any number of later ticks"):
+        pipeline(tmp_path, tables(live=True, late="next_tick", unit=unit))
+
+
+def test_late_events_of_a_whole_tick_are_dropped(tmp_path: Path) -> None:
+    """Events of the first tick that arrive one a tick, long after it, move no later tick."""
+    happens = {10.0 * tick + 7: [event(3 + tick / 10)] for tick in range(9)}
+    stop = Flag()
+    clock = world(tmp_path, happens)
+    clock.acts[100] = stop.set
+    made = pipeline(tmp_path, tables(ALL, live=True, unit={"tick": 5}))
+    run(made, clock=clock, stop=stop)
+    assert [row[0] for row in published(made, "all")] == [1, *[0] * 8]
+
+
 @pytest.mark.parametrize(
     ("unit", "refusal"),
     [
