@@ -291,6 +291,16 @@ def test_partial_noise_is_of_a_counter_over_one_period(tmp_path: Path) -> None:
     assert "the figure so far of a period at each tick; the first at tick 1" in str(made.plan())
 
 
+def test_each_partial_period_has_noise_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    made = pipeline(tmp_path, tables({**SO_FAR, "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/10000"}))
+    run(made, noise=InsecureNoise(1))
+    noise = np.array(published(made, "so_far"))[:9].reshape(3, 3)
+    for other in (1, 2):
+        assert (noise != np.roll(noise, other, axis=0)).all()  # of a large scale, so that no two draws are equal
+        assert (np.diff(noise) != np.roll(np.diff(noise), other, axis=0)).all()
+
+
 def test_distinct_values_count_anew_in_each_partial_period(tmp_path: Path) -> None:
     write(tmp_path, [event(second, "a", who=f"p{second % 7}") for second in range(60)])
     columns = {"g": {"values": ["a", "b"]}, "who": {"values": [f"p{i}" for i in range(9)]}}
