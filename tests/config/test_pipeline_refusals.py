@@ -170,7 +170,10 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         ('share = "1/0"\n', 'such as 0.5 or "1/3", got "1/0"'),
         ("epsilon = 0.5\ndelta = 1e-9\n", "delta must be left out unless the budget has a delta"),
         ('epsilon = 0.5\nwindow = "runing"\n', "(did you mean running?)"),
-        ('epsilon = 0.5\nwindow = "sliding 7m"\n', '"sliding DURATION" of a whole number of ticks of 5m, got "sliding 7m"'),
+        (
+            'epsilon = 0.5\nwindow = "sliding 7m"\n',
+            '"sliding DURATION" of a whole number of ticks of 5m, got "sliding 7m"',
+        ),
         ('epsilon = 0.5\nwindow = "tumbling 7m"\n', '"tumbling DURATION" of a whole number of ticks of 5m, got'),
         ('epsilon = 0.5\nwindow = "tumbling mont Asia/Tokyo"\n', "(did you mean tumbling month Asia/Tokyo?)"),
         ('epsilon = 0.5\nwindow = "tumbling day Asia/Tokio"\n', "(did you mean tumbling day Asia/Tokyo?)"),
