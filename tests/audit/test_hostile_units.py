@@ -63,10 +63,28 @@ def test_ticks_of_several_runs_are_bounded_apart(trial_of: Any, monkeypatch: Any
         return [float(each) for each in view.parts[0].numbers(views)[..., 0, 0].reshape(3, -1).sum(axis=1)]
 
     assert count_each() == [2, 2, 2]
+    let_ticks_pass(monkeypatch)
+    assert count_each() == [4, 4, 4]
+
+
+def let_ticks_pass(monkeypatch: Any) -> None:
+    """A broken engine: it counts 100 events of a tick, whatever the unit says."""
     monkeypatch.setattr(
         finished_scan, "bound_users_sql", lambda rows, _, first: bound_users_sql(rows, Tick(max_events=100), first)
     )
-    assert count_each() == [4, 4, 4]
+
+
+@pytest.mark.parametrize("is_broken", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_ticks_of_too_many_events_are_condemned(
+    trial_of: Any, monkeypatch: Any, tmp_path: Path, is_broken: bool
+) -> None:
+    if is_broken:
+        let_ticks_pass(monkeypatch)
+    trial = trial_of(1, COUNTS, unit={"tick": 2})
+    judge = PipelineAuditor(trial, compute_charge(trial.file, tmp_path), 400, 0.99, ignore, InsecureNoise(61))
+    (verdict,) = judge.audit_releases([named(trial, "twice as many")])
+    assert verdict.is_condemned == is_broken
+    assert (verdict.measurement.amount > 1) == is_broken
 
 
 @pytest.mark.parametrize(
