@@ -8,7 +8,8 @@ The counter is the one of least error for the loss (`sg.continual.choose`), over
 
 Privacy
     Neighbours: streams that differ in one unit. An event has one item, or up to `items_per_event`, with weights
-    that are clipped to [-bound, bound]. The number of ticks and the key are public.
+    that are clipped to [-bound, bound]. Of a tick that is the unit, the first `unit.events` items count. The number of
+    ticks and the key are public. Users are not bounded here, so they are no unit: see `statistics.ApproxFrequency`.
     Promise: `loss` over all releases, even if items are chosen in view of past releases. With `pan_private=True` also
     for the cells in memory, by the promise of the counter.
     Proof: an item moves one cell of each row by at most `bound` = Z. With D rows that is D Z in L1 and D Z^2 in
@@ -33,7 +34,7 @@ Reference
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import comb, isqrt, pi, sqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +43,12 @@ from streamgauge.continual import LinearMechanism, choose
 from streamgauge.continual.run import Run
 from streamgauge.continual.state_io import SavedBytes, pack, unpack
 from streamgauge.continual.validation import check_whole
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.noise.entropy import KEY_BYTES, Bytes
 from streamgauge.prime_field import Words
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Event, Loss, Sensitivity, Tick, Unit, WEvent
 from streamgauge.sketches.item_hash import ItemHash, Items, check_key, create_key, parse_weights
 from streamgauge.sketches.sketch_table import CellHash, SketchTable, check_shape
 
@@ -54,6 +56,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 7, 2**14
 DEFAULT_MEMORY_NUMBERS = 64  # numbers that the counter may keep for each cell
 MAX_BOUND = 2**31
 CLIP_BITS = 64
+Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,7 @@ class CountSketch:
         check_whole("items_per_event", self.items_per_event)
         if max(self.bound, self.items_per_event) > MAX_BOUND:
             raise ValueError(f"bound must be at most 2**31, got {max(self.bound, self.items_per_event)}")
+        check_unit(self.unit, self.items_per_event)
         self.counter  # noqa: B018 - settings that no counter keeps are rejected now
 
     @cached_property
@@ -176,6 +180,8 @@ class CountSketch:
 
     def table(self, key: bytes) -> SketchTable:
         """Return an empty exact table of a key, for one machine of several. Its memory is exact."""
+        if isinstance(self.unit, Tick):
+            raise ValueError("unit must be one event for tables, which do not bound a tick, got Tick")
         return SketchTable(CellHash(ItemHash(key), self.rows, self.columns), self.bound)
 
     def start(self, key: bytes | None = None, noise: Noise | None = None) -> "CountSketchRun":
@@ -193,6 +199,21 @@ def sketch_sensitivity(rows: int, bound: int, items: int, unit: Unit) -> Sensiti
     """Return the sensitivity of a table to a unit whose events have so many items, clipped; see the module."""
     one = Sensitivity(rows * items * bound, rows * items * bound**2, rows * items)
     return one.scale(unit.events * (2 if unit.replace else 1))
+
+
+def check_unit(unit: Unit, items_per_event: int = 1) -> None:
+    """Reject units that a sketch does not bound."""
+    if not isinstance(unit, Event | WEvent | Tick):
+        where = "users are bounded by statistics.ApproxFrequency"
+        raise ValueError(f"unit must be Event, WEvent or Tick ({where}), got {unit!r}")
+    if isinstance(unit, Tick) and items_per_event > 1:
+        raise ValueError(f"items_per_event must be 1 where ticks are the unit, got {items_per_event}")
+
+
+def limit_items(unit: Unit, items: Numbers, weights: Ints | None) -> tuple[Numbers, Ints | None]:
+    """Return the items that count: the first ones of a tick that is the unit."""
+    most = unit.events if isinstance(unit, Tick) else None
+    return items[:most], None if weights is None else weights[:most]
 
 
 class CountSketchRun:
@@ -224,26 +245,33 @@ class CountSketchRun:
         """
         if isinstance(items, SketchTable):
             return self.step_table(items)
-        names = self.hash.items.names(items)
-        parsed = parse_weights(weights, self.claim.bound, len(names))
-        cells = np.zeros((self.claim.rows, self.claim.columns), np.int64)
-        if self.claim.items_per_event == 1:
-            if events is not None:
-                raise ValueError("events must be None where an event has one item, got numbers")
-            self.hash.add(cells, names, parsed, self.claim.bound)
-        else:
-            self._add_events(cells, names, parsed, events)
-        return self._release(cells)
+        with WipedArrays() as secret:
+            every_name = secret(self.hash.items.names(items))
+            every_weight = parse_weights(weights, self.claim.bound, len(every_name))
+            names, parsed = limit_items(self.claim.unit, every_name, every_weight)
+            cells = secret(np.zeros((self.claim.rows, self.claim.columns), np.int64))
+            if self.claim.items_per_event == 1:
+                if events is not None:
+                    raise ValueError("events must be None where an event has one item, got numbers")
+                self.hash.add(cells, names, parsed, self.claim.bound)
+            else:
+                self._add_events(cells, names, parsed, events)
+            return self._release(cells)
 
     def step_table(self, table: SketchTable) -> CountSketchRelease:
-        """Close a tick whose items were added up in a table of this key."""
+        """Close a tick whose items were added up in a table of this key, and empty the table.
+
+        An item counts in one tick: if it stayed in the table, the next step would count it again.
+        """
         if self.claim.items_per_event > 1:
             raise ValueError("items must be a list where events have several, which tables do not clip, got a table")
         if table.hash.items.key != self.key or table.cells.shape != (self.claim.rows, self.claim.columns):
             raise ValueError("table must have the key and shape of this run, got another")
         if table.bound != self.claim.bound:
             raise ValueError(f"table must have the bound {self.claim.bound}, got {table.bound}")
-        return self._release(table.cells)
+        release = self._release(table.cells)
+        table.cells.fill(0)
+        return release
 
     def _release(self, cells: Ints) -> CountSketchRelease:
         shape = self.claim.rows, self.claim.columns
