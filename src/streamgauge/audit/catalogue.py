@@ -41,6 +41,7 @@ from streamgauge.audit.subjects.statistics import (
 from streamgauge.audit.subjects.user_tables import build_user_table_subjects, find_estimators
 from streamgauge.continual import Binary, Kary, LinearMechanism, Mechanism
 from streamgauge.continual.mechanism import MECHANISMS
+from streamgauge.noise.entropy import KEY_BYTES
 from streamgauge.postprocess import Hierarchy
 from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
@@ -103,7 +104,9 @@ NUMBER_SETTINGS: Settings = {"lower": -3, "upper": 2, "step": "1/2"}
 AXIS_SETTINGS: Settings = {"lower": 0, "upper": 8, "step": 1, "branching": 2}
 PLANE_SETTINGS: Settings = {"axes": {"x": Axis(0, 4, 1), "y": Axis(0, 2, 1)}, "branching": 2}
 TITLE_SETTINGS = "squares", "hashed", "cells", "max_changes"  # settings that are in the title
+SKETCH_SETTINGS: Settings = {"items": ("a", "b"), "rows": 3, "hash_columns": 2, "key": (107).to_bytes(KEY_BYTES, "big")}
 STATISTIC_CASES: dict[str, Sequence[StatisticCase]] = {
+    "ApproxFrequency": (StatisticCase(SKETCH_SETTINGS, ("a", "b", "z")),),
     "Count": (StatisticCase({}, (1, None)), StatisticCase({"cells": 8, "window": "each"}, (1, None))),
     "Sum": (StatisticCase(NUMBER_SETTINGS, (-7, 0, 2, None)),),
     "Mean": (StatisticCase(NUMBER_SETTINGS, (-7, 0, 2, None)),),

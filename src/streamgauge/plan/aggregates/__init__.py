@@ -8,5 +8,6 @@ count_if       COUNT_IF
 quantiles      MEDIAN, QUANTILE, PERCENTILE_CONT, PERCENTILE_DISC
 extremes       MIN, MAX
 distinct       COUNT(DISTINCT column), APPROX_COUNT_DISTINCT
+approx_frequency  APPROX_FREQUENCY
 user_tables    DENSITY, HEAVY_FRACTION, CROPPED_MEAN
 """
