@@ -56,7 +56,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 7, 2**14
 DEFAULT_MEMORY_NUMBERS = 64  # numbers that the counter may keep for each cell
 MAX_BOUND = 2**31
 CLIP_BITS = 64
-Numbers = TypeVar("Numbers", bound=npt.NDArray[Any])
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,9 @@ def check_unit(unit: Unit, items_per_event: int = 1) -> None:
         raise ValueError(f"items_per_event must be 1 where ticks are the unit, got {items_per_event}")
 
 
-def limit_items(unit: Unit, items: Numbers, weights: Ints | None) -> tuple[Numbers, Ints | None]:
+def limit_items(
+    unit: Unit, items: npt.NDArray[Number], weights: Ints | None
+) -> tuple[npt.NDArray[Number], Ints | None]:
     """Return the items that count: the first ones of a tick that is the unit."""
     most = unit.events if isinstance(unit, Tick) else None
     return items[:most], None if weights is None else weights[:most]

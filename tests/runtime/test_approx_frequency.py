@@ -1,0 +1,187 @@
+"""APPROX_FREQUENCY in pipeline files: from events to plans, releases, ledger, resumed and pan-private runs."""
+
+from pathlib import Path
+from threading import Event as Flag
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+import streamgauge as sg
+from streamgauge.audit import audit_pipeline
+from streamgauge.config.errors import InvalidReleaseError
+from streamgauge.plan.aggregates.approx_frequency import name_sql
+from streamgauge.plan.planner import plan_release
+from streamgauge.privacy import Sensitivity
+from streamgauge.sources.http_ephemeral import EphemeralInbox
+from streamgauge.statistics.keys.approx_frequency import name_text
+from streamgauge.testing.noise import InsecureNoise
+from tests.runtime.test_pan_private_runs import PRIVATE, lines, sending
+from tests.support.pipelines import TICKS, Tables, as_they_happen, event, pipeline, published, run, tables, world, write
+
+COLUMNS: Tables = {"g": {"values": ["a", "b"]}, "page": {"type": "text"}, "change": {"values": [-1, 1]}}
+PAIR = "SELECT g, APPROX_FREQUENCY(page, 'tea') AS tea, APPROX_FREQUENCY(page, 'salt') FROM v GROUP BY g"
+RELEASE: Tables = {"name": "pages", "sql": PAIR, "window": "running"}
+
+
+def declared(*releases: Tables, **stream: Any) -> Tables:
+    return tables(*(releases or (RELEASE,)), **{"columns": COLUMNS, "budget": {"epsilon": 9}, **stream})
+
+
+def visits(seed: int = 1) -> list[Tables]:
+    chance = np.random.default_rng(seed)
+    pages = ["tea", "salt", *(f"page {i}" for i in range(20)), "", None, 7, "ü" * 2000]
+    return [
+        event(
+            second,
+            "ab"[second % 2],
+            page=pages[min(int(chance.integers(0, 30)), 25)],
+            change=int(chance.choice([-1, 1])),
+        )
+        for second in range(100)
+        for _ in range(3)
+    ]
+
+
+def count(page: str, weighed: bool = False) -> list[list[float]]:
+    """Return running totals of both groups, tick by tick."""
+    totals = np.zeros((TICKS, 2))
+    for each in visits():
+        if each["page"] == page:
+            second = int(each["ts"]) % 100
+            totals[second // 10, second % 2] += each["change"] if weighed else 1
+    return totals.cumsum(axis=0).tolist()
+
+
+def check(made: Any, weighed: bool = False) -> None:
+    """Compare without noise; two of seven rows are shared by chance 1e-7."""
+    assert published(made, "pages", 0) == count("tea", weighed)
+    assert published(made, "pages", 1) == count("salt", weighed)
+
+
+def test_names_of_texts_in_sql_are_those_in_python() -> None:
+    texts = ["tea", "", "ü" * 50, "a'b", "\t", "日本", "0" * 1024]
+    found = [duckdb.execute(f"SELECT {name_sql('t')} FROM (SELECT ? AS t)", [text]).fetchall()[0][0] for text in texts]
+    assert found == [name_text(text) for text in texts]
+    assert duckdb.execute(f"SELECT {name_sql('t')} FROM (SELECT NULL::VARCHAR AS t)").fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize("live", [False, True])
+def test_items_are_counted_in_every_group(tmp_path: Path, live: bool) -> None:
+    if live:
+        made = pipeline(tmp_path, declared(live=True, end="2026-01-05T00:01:40Z"))
+        run(made, clock=world(tmp_path, as_they_happen(visits())))
+    else:
+        write(tmp_path, visits())
+        made = pipeline(tmp_path, declared())
+        run(made)
+    check(made)
+
+
+def test_an_event_that_is_taken_back_counts_less(tmp_path: Path) -> None:
+    write(tmp_path, visits())
+    made = pipeline(tmp_path, declared(weight="change"))
+    run(made)
+    check(made, weighed=True)
+
+
+def test_commits_of_single_ticks_share_the_key(tmp_path: Path) -> None:
+    write(tmp_path, visits())
+    made = pipeline(tmp_path, declared())
+    run(made, max_batch_ticks=1)
+    check(made)
+
+
+def test_a_filter_counts_some_events(tmp_path: Path) -> None:
+    write(tmp_path, visits())
+    sql = "SELECT APPROX_FREQUENCY(page, 'tea') FILTER (WHERE g = 'a'), APPROX_FREQUENCY(UPPER(page), 'TEA') FROM v"
+    made = pipeline(tmp_path, declared({**RELEASE, "sql": sql}))
+    run(made)
+    assert published(made, "pages", 0) == [[a] for a, _ in count("tea")]
+    assert published(made, "pages", 1) == [[a + b] for a, b in count("tea")]
+
+
+def test_all_items_of_a_text_share_one_run(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, declared()).file
+    (part,) = plan_release(file, file.releases[0]).parts
+    statistic: Any = part.statistic
+    assert statistic.items == ("tea", "salt")
+    assert statistic.loss == sg.Pure("1/2")
+    assert statistic.tick_sensitivity == Sensitivity(7, 7, 7)
+    other = {**RELEASE, "sql": "SELECT APPROX_FREQUENCY(page, 'tea', 64), APPROX_FREQUENCY(page, 'tea') FROM v"}
+    file = pipeline(tmp_path, declared(other)).file
+    assert [each.statistic.hash_columns for each in plan_release(file, file.releases[0]).parts] == [64, 2048]  # type: ignore[attr-defined]
+
+
+def test_the_plan_states_noise_cells_and_memory(tmp_path: Path) -> None:
+    plan = pipeline(tmp_path, declared()).plan()
+    error = plan.releases[0].errors[0]
+    assert "texts that share cells add 0.47 sqrt(sum of squared counts/2,048)" in error.note
+    assert 0 < error.stddev < error.half_width < float("inf")
+    assert plan.memory_bytes < 50e6
+    assert not plan.refusals
+
+
+def test_the_ledger_charges_a_release_once(tmp_path: Path) -> None:
+    write(tmp_path, visits())
+    made = pipeline(tmp_path, declared())
+    run(made, max_batch_ticks=3)
+    assert made.plan().remaining[0] == sg.Pure("17/2")
+
+
+def test_pan_private_runs_count_at_once_and_resume(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, declared({**RELEASE, "horizon": "100s"}, **PRIVATE))
+    for begin, until in ((0, 24), (24, 44)):
+        clock, stop = world(tmp_path, at=begin), Flag()
+        clock.acts[until] = stop.set
+        inbox = EphemeralInbox(max_waiting_bytes=10**6)
+        for second in (begin + 1, begin + 7, begin + 13):
+            sent = lines(*(event(second, page=page) for page in ("tea", "tea", "salt", "x", None)))
+            clock.acts[second] = lambda data=sent, box=inbox: box.put("key", data)
+        run(made, clock=clock, source=inbox, stop=stop)
+    tea = [row[0] for row in published(made, "pages", 0)]
+    assert tea[:2] == [4, 6]
+    assert tea[-1] == 12
+
+
+def test_pan_private_memory_has_no_item(tmp_path: Path) -> None:
+    made = pipeline(tmp_path, declared({**RELEASE, "horizon": "100s"}, **PRIVATE))
+    clock, inbox, stop = sending(tmp_path, 24)
+    clock.acts[3] = lambda: inbox.put("key", lines(event(3, page="patient-4711")))
+    made.run(clock=clock, source=inbox, stop=stop, noise=InsecureNoise(1))
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"patient-4711" not in path.read_bytes()
+    file = made.file
+    (part,) = plan_release(file, file.releases[0]).parts
+    assert part.statistic.pan_private
+    assert part.statistic.open_ticks
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("weight", [None, "change"])
+def test_the_audit_finds_the_loss_of_the_file(tmp_path: Path, weight: str | None) -> None:
+    sql = "SELECT APPROX_FREQUENCY(page, 'tea', 2) FROM v"
+    made = pipeline(tmp_path, declared({**RELEASE, "sql": sql}, weight=weight))
+    found = audit_pipeline(made.file, runs=100, check_interruptions=False, attack_computed=weight is None)
+    assert found
+    assert not any(verdict.is_condemned for verdict in found)
+    assert [verdict.exact for verdict in found if verdict.exact is not None] == pytest.approx([0.5] * 1)
+
+
+@pytest.mark.parametrize(
+    ("call", "rule"),
+    [
+        ("APPROX_FREQUENCY(page)", "must be APPROX_FREQUENCY\\(x, 'item'\\) .* got 1 arguments"),
+        ("APPROX_FREQUENCY(page, g)", "got no text as the item"),
+        ("APPROX_FREQUENCY(page, 7)", "got no text as the item"),
+        ("APPROX_FREQUENCY(x, 'tea')", "APPROX_FREQUENCY needs a text, got a number"),
+        ("APPROX_FREQUENCY(page, 'tea', 100)", "columns of APPROX_FREQUENCY must be a power of 2"),
+        ("APPROX_FREQUENCY(page, 'tea', g)", "columns of APPROX_FREQUENCY must be a power of 2"),
+    ],
+)
+def test_other_calls_are_refused(tmp_path: Path, call: str, rule: str) -> None:
+    columns = {**COLUMNS, "x": {"bounds": [0, 1]}}
+    made = pipeline(tmp_path, declared({**RELEASE, "sql": f"SELECT {call} FROM v"}, columns=columns))
+    with pytest.raises(InvalidReleaseError, match=rule):
+        plan_release(made.file, made.file.releases[0])
