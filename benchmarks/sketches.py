@@ -10,6 +10,7 @@ The last table has private distinct counts of p-stable sketches for 50, 500 and 
 """
 
 import argparse
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from time import process_time
@@ -66,6 +67,8 @@ def list_rates(events: int) -> Iterator[tuple[str, float]]:
         "MisraGries 8,192, 64-bit items",
         measure_rate(sg.sketches.MisraGries(APPROX, counters=8192).start().update, zipf),
     )
+    counts: Counter[int] = Counter()
+    yield "exact counter, 64-bit items", measure_rate(counts.update, numbers[: events // 10].tolist())
     if datasketches is not None:
         theirs = datasketches.count_min_sketch(5, 2**16)
         yield (

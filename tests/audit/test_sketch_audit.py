@@ -49,7 +49,7 @@ def test_looks_and_releases_are_tried_in_every_order() -> None:
     assert FlipMergeSubject(FlipMerge(sg.Pure(1), buckets=1, levels=2)).plans == [("release",)]
 
 
-def test_two_items_of_an_event_are_the_worst_in_one_cell() -> None:
+def test_two_items_of_an_event_are_worst_in_one_cell() -> None:
     subject = CellSketchSubject(CountSketch(sg.Zcdp(1), horizon=1, rows=3, columns=2, items_per_event=2))
     (pair,) = subject.pairs()
     assert subject.worst().amount == pytest.approx(1)
