@@ -102,6 +102,35 @@ def test_a_filter_counts_some_events(tmp_path: Path) -> None:
     assert published(made, "pages", 1) == [[a + b] for a, b in count("tea")]
 
 
+@pytest.mark.parametrize(
+    ("release", "stream", "last"),
+    [
+        ({"sql": PAIR.replace("BY g", "BY ROLLUP (g)")}, {}, lambda a, b: [a, b, a + b]),
+        ({"sql": "SELECT COUNT(*) AS n, APPROX_FREQUENCY(page, 'tea') FROM v"}, {}, lambda a, b: [300]),
+        ({"sql": PAIR}, {"adjacency": "replace"}, lambda a, b: [a, b]),
+        ({"sql": PAIR}, {"unit": {"w_event": "30s"}}, lambda a, b: [a, b]),
+        ({"sql": PAIR, "mechanism": "Kary"}, {}, lambda a, b: [a, b]),
+    ],
+    ids=["rollup", "beside a count", "replace", "w_event", "named mechanism"],
+)
+def test_other_shapes_and_units_count_alike(tmp_path: Path, release: Any, stream: Any, last: Any) -> None:
+    write(tmp_path, visits())
+    made = pipeline(tmp_path, declared({**RELEASE, **release}, **stream))
+    run(made)
+    assert published(made, "pages", 0)[-1] == last(*count("tea")[-1])
+
+
+def test_a_user_counts_as_often_as_declared(tmp_path: Path) -> None:
+    write(tmp_path, [event(second, page="tea", u=f"u{second % 2}") for second in range(100)])
+    unit = {"user": "u", "max_events_per_tick": 2, "max_ticks": 3}
+    made = pipeline(tmp_path, declared({**RELEASE, "sql": "SELECT APPROX_FREQUENCY(page, 'tea') FROM v"}, unit=unit))
+    run(made)
+    assert published(made, "pages") == [[4.0], [8.0]] + [[12.0]] * 8
+    file = made.file
+    (part,) = plan_release(file, file.releases[0]).parts
+    assert part.statistic.tick_sensitivity == Sensitivity(14, 28, 14)
+
+
 def test_all_items_of_a_text_share_one_run(tmp_path: Path) -> None:
     file = pipeline(tmp_path, declared()).file
     (part,) = plan_release(file, file.releases[0]).parts
@@ -117,7 +146,7 @@ def test_all_items_of_a_text_share_one_run(tmp_path: Path) -> None:
 def test_the_plan_states_noise_cells_and_memory(tmp_path: Path) -> None:
     plan = pipeline(tmp_path, declared()).plan()
     error = plan.releases[0].errors[0]
-    assert "texts that share cells add 0.47 sqrt(sum of squared counts/2,048)" in error.note
+    assert "texts that share cells add up to 0.47 sqrt(sum of squared counts/2,048)" in error.note
     assert 0 < error.stddev < error.half_width < float("inf")
     assert plan.memory_bytes < 50e6
     assert not plan.refusals

@@ -56,6 +56,7 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 7, 2**14
 DEFAULT_MEMORY_NUMBERS = 64  # numbers that the counter may keep for each cell
 MAX_BOUND = 2**31
 CLIP_BITS = 64
+NORMAL_SHARE = 0.6827  # of normal numbers that are at most a standard error
 Number = TypeVar("Number", bound=np.generic)
 
 
@@ -80,16 +81,14 @@ class CountSketchRelease:
 
     @property
     def collision_stddev(self) -> float:
-        """Standard error of a cell by items that share it, estimated from the noisy cells."""
-        squares = np.asarray(self.cells, np.float64) ** 2
-        moment = float(np.median(squares.sum(axis=1))) - self.hash.columns * self.noise_stddev**2
-        return sqrt(max(moment, 0.0) / self.hash.columns)
+        """Standard error of a cell by items that share it, from the central 68 % of noisy cells."""
+        return sqrt(max(float(measure_spread(self.cells, None)) ** 2 - self.noise_stddev**2, 0.0))
 
     @property
     def stddev(self) -> float:
         """Standard error of an estimate, about; the median of rows falls short of a mean by pi/2."""
         spread = self.noise_stddev**2 + self.collision_stddev**2
-        return sqrt(spread * (pi / 2 if self.hash.rows > 1 else 1) / self.hash.rows)
+        return sqrt(spread) * median_factor(self.hash.rows)
 
     def estimate(self, items: Items, confidence: float = 0.9) -> SketchEstimate:
         """Return the totals of items, with intervals for each item by itself.
@@ -100,6 +99,19 @@ class CountSketchRelease:
         found = np.sort(self.hash.read(self.cells, self.hash.items.names(items)), axis=0)
         middle = self.hash.rows // 2
         return SketchEstimate(found[middle], found[place], found[self.hash.rows - 1 - place], self.stddev)
+
+
+def measure_spread(cells: Floats, axis: int | None) -> Floats:
+    """Return the size that 68 % of cells do not exceed: of normal ones their standard error.
+
+    The largest cells do not count, with which the median of rows copes.
+    """
+    return np.asarray(np.quantile(np.abs(cells), NORMAL_SHARE, axis=axis))
+
+
+def median_factor(rows: int) -> float:
+    """Return about the standard error of a median of so many rows, in errors of one; pi/2 is its loss to a mean."""
+    return sqrt((pi / 2 if rows > 1 else 1) / rows)
 
 
 def find_order(rows: int, confidence: float) -> int:

@@ -20,7 +20,7 @@ from streamgauge.plan.aggregates.function import (
 )
 from streamgauge.plan.aggregates.prediction import ErrorPrediction, PredictionRequest
 from streamgauge.plan.measure import ASSUMED_KEYS, Cell, GridValue
-from streamgauge.sketches.count_sketch import find_order
+from streamgauge.sketches.count_sketch import find_order, median_factor
 from streamgauge.sql.arguments import read_constant
 from streamgauge.sql.dialect import Node
 from streamgauge.sql.expressions import expect
@@ -28,7 +28,7 @@ from streamgauge.sql.grouping import build_name, format_expression
 from streamgauge.sql.query import Aggregate, Codes
 from streamgauge.sql.reader import ExpressionReader
 from streamgauge.statistics import ApproxFrequency
-from streamgauge.statistics.keys.approx_frequency import DEFAULT_COLUMNS, NAME_BYTES, NAME_LIMIT, median_factor
+from streamgauge.statistics.keys.approx_frequency import DEFAULT_COLUMNS, NAME_BYTES, NAME_LIMIT
 
 NAME = "APPROX_FREQUENCY"
 FORM = f"{NAME}(x, 'item') or {NAME}(x, 'item', columns)"
@@ -78,7 +78,9 @@ def predict_frequency(request: PredictionRequest) -> ErrorPrediction:
     """Predict the error of noise. That of shared cells depends on the data."""
     statistic = request.statistic
     noise, rows, columns = statistic.stddev(request.tick), statistic.rows, statistic.hash_columns
-    note = f"by noise; texts that share cells add {median_factor(rows):.2g} sqrt(sum of squared counts/{columns:,})"
+    note = (
+        f"by noise; texts that share cells add up to {median_factor(rows):.2g} sqrt(sum of squared counts/{columns:,})"
+    )
     if request.confidence > 1 - 2.0 ** (1 - rows):
         return request.build(median_factor(rows) * noise, float("inf"), None, note)
     rank = (rows - find_order(rows, request.confidence) - 3 / 8) / (rows + 1 / 4)  # of the upper bound, by Blom

@@ -17,7 +17,8 @@ Privacy
 
 Error
     A cell errs by the noise of the counter, and by the other texts in it: sqrt(F2/columns), with F2 the sum of
-    squared totals of the group. The median errs by about 1.25/sqrt(D) of both. Noise has D times the variance of a
+    squared totals of the group. The median errs by about 1.25/sqrt(D) of both, and by less if few texts have most
+    events: the stated error is that of the central 68 % of cells. Noise has D times the variance of a
     count under zCDP, which the median takes back. Intervals are order statistics of the rows, and include both. They
     hold for every stream, for an item that is chosen apart from releases and key. D rows give a confidence of at most
     1 - 2^(1-D): beyond that nothing is certain.
@@ -30,7 +31,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
-from math import inf, pi, sqrt
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -39,7 +40,7 @@ import numpy.typing as npt
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Sensitivity
-from streamgauge.sketches.count_sketch import find_order
+from streamgauge.sketches.count_sketch import find_order, measure_spread, median_factor
 from streamgauge.sketches.item_hash import ItemHash, check_key, create_key
 from streamgauge.sketches.sketch_table import CellHash, check_shape
 from streamgauge.statistics.estimate import Columns, Estimate, noise_stddevs
@@ -173,10 +174,8 @@ class ApproxFrequency(Statistic[Estimate]):
         noise = noise_stddevs(sums.noises, 3)
 
         def compute_stddev() -> Floats:
-            squares = (channels**2).reshape(len(channels), self.rows, self.hash_columns, -1).sum(axis=2)
-            moment = np.median(squares, axis=1)[:, None]
-            variance = np.maximum(moment / self.hash_columns, noise**2)
-            return np.broadcast_to(np.sqrt(variance) * median_factor(self.rows), value.shape)
+            spread = np.maximum(measure_spread(channels, 1)[:, None], noise)
+            return np.broadcast_to(spread * median_factor(self.rows), value.shape)
 
         return FrequencyEstimates(
             value,
@@ -185,11 +184,6 @@ class ApproxFrequency(Statistic[Estimate]):
             partial(find_order_bounds, found),
             measures=self.measures,
         )
-
-
-def median_factor(rows: int) -> float:
-    """Return about the standard error of a median of so many rows, in errors of one."""
-    return sqrt((pi / 2 if rows > 1 else 1) / rows)
 
 
 def find_order_bounds(found: Floats, confidence: float) -> tuple[Floats, Floats]:
