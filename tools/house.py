@@ -19,8 +19,8 @@ SRC = Path(__file__).parents[1] / "src" / "streamgauge"
 TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
-    "modules": 445,
-    "code lines": 48_777,
+    "modules": 472,
+    "code lines": 51_911,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,
@@ -30,7 +30,7 @@ BARS = {  # figure: the most it may be
     "ruled-out words in docstrings": 2,
     "docstring sentences of more than 30 words, %": 2.0,
     "patches in tests": 181,
-    "private accesses in tests": 78,
+    "private accesses in tests": 77,
     "names of tests with more than ten words": 0,
     "docstrings of tests that begin with a wh-word": 0,
     "ruled-out words in docstrings of tests": 0,

@@ -52,7 +52,7 @@ def test_the_example_is_read(tmp_path: Path) -> None:
 def test_every_key_is_read(tmp_path: Path) -> None:
     read = parse_pipeline(EVERYTHING, path_in(tmp_path))
     assert read.unconfirmed_keys == ("stream.tick", "release.one.sql")
-    assert read.stream.unit == User(2, 30)
+    assert read.stream.unit == User(2, 30, per=8640, renewal=288)
     assert (read.stream.user, read.stream.max_users) == ("patient", 1000)
     assert (read.stream.allowed_lateness, read.stream.allowed_earliness, read.stream.late) == (
         10 * MINUTE,

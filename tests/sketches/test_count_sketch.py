@@ -217,7 +217,7 @@ def test_intervals_hold_for_noise_and_collisions(loss: sg.Zcdp) -> None:
 
 @pytest.mark.statistical
 def test_items_chosen_in_view_of_the_key_break_intervals() -> None:
-    """Broken twin: the key is drawn before, but known to the writer of the stream."""
+    """Broken twin: the key is drawn before, but known to those who write the stream."""
     claim = CountSketch(sg.Zcdp(1), horizon=1, rows=5, columns=8)
     run = claim.start(KEY, InsecureNoise(1))
     others = np.arange(1, 4000)

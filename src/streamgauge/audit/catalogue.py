@@ -45,7 +45,7 @@ from streamgauge.continual import Binary, Kary, LinearMechanism, Mechanism
 from streamgauge.continual.mechanism import MECHANISMS
 from streamgauge.noise.entropy import KEY_BYTES
 from streamgauge.postprocess import Hierarchy
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
+from streamgauge.privacy import Approx, Event, IntegerZcdp, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
 
 C = TypeVar("C", bound=Mechanism[Any, Any])
@@ -58,7 +58,7 @@ USER_TABLE_RUNS = 2_000  # each is a run of its own
 LOCAL_RUNS = 20_000  # the computation says the rest
 ADAPTIVE_TICKS, ADAPTIVE_RUNS = 4, 2_000  # of those that decide for all groups together
 ADVERSARY_RUNS, JOINT_ADVERSARY_RUNS = 4_000, 1_000  # against who chooses the stream
-LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
+LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"), IntegerZcdp("1/2"))
 APPROX_LOSS: Loss = Approx(1, Fraction(1, 1000))
 UNITS: tuple[Unit, ...] = (WEvent(3), User(1, 2))  # besides one event
 APPROX_MECHANISMS = ("SimpleII", "Binary", "SquareRoot")
@@ -314,7 +314,7 @@ def _list_statistics(cls: type[Statistic[Any]], request: AuditRequest) -> Iterat
     for kind in STATISTIC_CASES[cls.__name__]:
         for loss in request.losses:
             claim = build_claim(cls, loss, {"horizon": ticks, **kind.settings, **unit})
-            if claim is None:
+            if claim is None or isinstance(loss, IntegerZcdp):  # counters are attacked at integer orders alone
                 continue
             title = format_title(
                 cls.__name__, {name: kind.settings[name] for name in TITLE_SETTINGS if name in kind.settings}

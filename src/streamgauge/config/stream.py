@@ -423,9 +423,7 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
     if who.user == time:
         raise PipelineFileError(f"{table.key_path('unit')}.user must be another column than the time, got {time}")
     reserved = {"time": time} | ({"user": who.user} if who.user else {})
-    if table.entries.get("late") == "next_tick" and isinstance(who.unit, WEvent):
-        rule = '"drop" under a w-event unit (events of several ticks would be carried into one)'
-        raise table.build_error("late", rule, got='"next_tick"')
+    _check_late(table, who.unit)
     source = _parse_source(table, facts)
     private = parse_pan_private(table, source, who.unit, facts)
     columns = parse_columns(table, reserved)
@@ -449,6 +447,19 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
         options=parse_options(table, facts),
         plugins=plugins,
     )
+
+
+def _check_late(table: TomlTable, unit: Unit) -> None:
+    """Reject carried events where the unit is all events of some ticks: they would count in other ticks."""
+    if table.entries.get("late") != "next_tick":
+        return
+    if isinstance(unit, WEvent):
+        rule = '"drop" under a w-event unit (events of several ticks would be carried into one)'
+        raise table.build_error("late", rule, got='"next_tick"')
+    if isinstance(unit, Tick) or (isinstance(unit, User) and unit.per is not None):
+        what = "unit = { tick = ... }" if isinstance(unit, Tick) else "unit = { ..., per = ... }"
+        rule = f'"drop" with {what} (late events of one unit would count in any number of later ticks)'
+        raise table.build_error("late", rule, got='"next_tick"')
 
 
 def _parse_weight(table: TomlTable, columns: Mapping[str, Column], facts: SourceFacts) -> str | None:
