@@ -37,6 +37,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Sensitivity
@@ -149,21 +150,24 @@ class ApproxFrequency(Statistic[Estimate]):
     ) -> Ints:
         """Return the exact vectors of so many events of each name, with the key in `memory`."""
         when = np.zeros(len(cells), np.int64) if rows is None else rows
-        channels, signs = self._find_cells(cells, memory)
         vectors = np.zeros(ticks * self.channels * width, np.int64)
-        for channel, sign in zip(channels, signs, strict=True):
-            np.add.at(vectors, (when * self.channels + channel) * width + places, sign * counts)
+        with WipedArrays() as secret:
+            channels, signs = map(secret, self._find_cells(cells, memory))
+            for channel, sign in zip(channels, signs, strict=True):
+                where = secret((when * self.channels + channel) * width + places)
+                np.add.at(vectors, where, sign * counts)
         shape = (self.channels, width) if rows is None else (ticks, self.channels, width)
         return vectors.reshape(shape)
 
     def _find_cells(self, names: Ints, memory: Any) -> tuple[Ints, Ints]:
         """Return the channel and the sign of names in each row."""
         hashes = CellHash(ItemHash(memory.key.tobytes()), self.rows, self.hash_columns)
-        words = np.zeros((len(names), 2), np.uint64)
-        words[:, 0] = names.astype(np.uint64)
-        slots = np.array([*hashes.slots(words)], np.int64).reshape(self.rows, len(names))
         first = np.arange(self.rows)[:, None] * self.hash_columns
-        return first + (slots & (self.hash_columns - 1)), 1 - 2 * (slots >= self.hash_columns).astype(np.int64)
+        with WipedArrays() as secret:
+            words = secret(np.zeros((len(names), 2), np.uint64))
+            words[:, 0] = names
+            slots = secret(np.array([*hashes.slots(words)], np.int64).reshape(self.rows, len(names)))
+            return first + (slots & (self.hash_columns - 1)), 1 - 2 * (slots >= self.hash_columns).astype(np.int64)
 
     def release(self, sums: NoisySums) -> Estimate:
         places, signs = self._find_cells(self.names, sums.memory)
