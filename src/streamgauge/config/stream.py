@@ -201,6 +201,7 @@ ADJACENCY_RULE: Rule[Literal["add_remove", "replace"]] = build_choice_rule("add_
 BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT_UNIT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... }, { w_event = ... } or { tick = ... }'
+USER_KEYS_REASON = "of users only: add user = ..., the column that names them"
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
 BUDGET_EXAMPLES = "a table such as { epsilon = 1 }, { epsilon = 1, delta = 1e-6 } or { rho = 0.05 }"
 TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
@@ -227,6 +228,9 @@ def parse_unit(stream: TomlTable, tick: int, facts: SourceFacts) -> ProtectedUni
         raise stream.build_error("unit", UNIT_FORMS, ("event",))
     unit = stream.get_table("unit", UNIT_KEYS)
     kinds = [key for key in ("user", "w_event", "tick") if key in unit]
+    renewing = [key for key in ("per", "renewal") if key in unit]
+    if renewing and "user" not in unit:
+        raise PipelineFileError(f"{unit.path}.{renewing[0]} must be {USER_KEYS_REASON}, got {_format_keys(unit)}")
     if len(kinds) != 1 or (kinds != ["user"] and len(unit.entries) > 1):
         raise PipelineFileError(f"{unit.path} must be {UNIT_FORMS}, got {_format_keys(unit)}")
     if "w_event" in unit:
