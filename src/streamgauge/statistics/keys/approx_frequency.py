@@ -51,7 +51,7 @@ from streamgauge.statistics.statistic import Increments, NoisySums, Statistic, u
 from streamgauge.statistics.validation import require_declared
 
 NAME_BYTES, NAME_LIMIT = 8, 2**62
-DEFAULT_ROWS, DEFAULT_COLUMNS = 7, 2**11
+DEFAULT_ROWS, DEFAULT_COLUMNS = 9, 2**11  # of 9 rows, bounds at 0.95 leave out the least and the largest
 MAX_ITEMS = 1024
 
 
