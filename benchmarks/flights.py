@@ -7,7 +7,7 @@ every run. The first run reads the whole CSV, the others its four columns. There
   and `top_of_month` lists the ten largest destinations of a month, which are discovered.
 - `year.toml` hides one flight. `top_of_year` lists the ten largest of 30 declared airports since January.
 - `planes.toml` hides all flights of one plane in any 30 days: at most 2 an hour, in 60 of 720 hours. A plane
-  contributes anew every day, so the series do not fade.
+  contributes again every day, so the series do not fade.
 
 Coverage is the share of 95 % intervals that hold the truth, over all periods, groups and runs. What a plane
 contributes beyond its bounds is not counted: `planes.toml` is compared with the flights within the bounds,

@@ -57,7 +57,7 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert (read.stream.allowed_lateness, read.stream.allowed_earliness, read.stream.late) == (
         10 * MINUTE,
         90_000_000,
-        "next_tick",
+        "drop",
     )
     assert read.stream.start == (datetime(2026, 1, 4, 23, tzinfo=UTC).timestamp()) * 10**6
     assert read.stream.columns["region"] == Column("region", values=("north", "south"), other=True)

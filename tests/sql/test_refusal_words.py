@@ -194,7 +194,7 @@ WHOLE = [
     ("SELECT COUNT(*) FROM visits; SELECT 1", "one SELECT"),
     ("SELECT COUNT(*) FROM visits WHERE", "cannot be read"),
     ("SELECT COUNT(* FROM visits", "cannot be read"),
-    ("SELECT TOP 10 COUNT(*) FROM visits", "cannot be read"),
+    ("SELECT TOP 10 COUNT(*) FROM visits", "write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10"),
     ("INSERT INTO visits VALUES (1)", "SELECT"),
     ("DELETE FROM visits", "SELECT"),
     ("EXPLAIN SELECT COUNT(*) FROM visits", "SELECT"),

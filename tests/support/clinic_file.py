@@ -50,7 +50,7 @@ EVERYTHING: dict[str, Any] = {
         "end": "2026-02-05",
         "allowed_lateness": "10m",
         "allowed_earliness": "90s",
-        "late": "next_tick",
+        "late": "drop",
         "unit": {
             **{"user": "patient", "max_events_per_tick": 2, "max_ticks": 30, "max_users": 1000},
             **{"per": "1d", "renewal": "12h"},

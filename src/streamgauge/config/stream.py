@@ -336,7 +336,7 @@ def describe_contributions(stream: Stream) -> str:
         return f"at most {events} {each}, of all people together; {NOT_COUNTED_NOTE}"
     if unit.consecutive:
         return f"at most {events} {each} for each {stream.user}; {NOT_COUNTED_NOTE}"
-    block = "" if unit.block_ticks is None else f" of every {_format_span(unit.block_ticks * stream.tick)}"
+    block = "" if unit.block_ticks is None else f" of each {_format_span(unit.block_ticks * stream.tick)}"
     return f"at most {events} {each} and {several}{block} for each {stream.user}; {NOT_COUNTED_NOTE}"
 
 
