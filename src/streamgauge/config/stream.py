@@ -36,6 +36,7 @@ other value is dropped from every count, by its record alone, and counted for th
     COUNT(*), COUNT(x)    sum of the weights
     SUM(x)                sum of x times the weight
     COUNT(DISTINCT x)     values whose weights add up to more than 0; each comes or leaves `max_changes` times at most
+    APPROX_FREQUENCY(x, "item")   sum of the weights of events whose x is the item
     others                refused
 
 **source = "reports"**: records that devices send, with columns that were made private on the device.
