@@ -195,7 +195,8 @@ def bound_planes(flights: pd.DataFrame) -> pd.DataFrame:
 def count_periods(table: pd.DataFrame, period: str, group: str, names: Sequence[str], length: int) -> Floats:
     """Count the rows of each period and group: (periods, groups)."""
     counts = pd.crosstab(table[period], table[group]).reindex(index=range(length), columns=list(names), fill_value=0)
-    return counts.to_numpy(float)
+    found: Floats = counts.to_numpy(float)
+    return found
 
 
 def build_truths(flights: pd.DataFrame, counted: pd.DataFrame) -> dict[str, Floats]:
