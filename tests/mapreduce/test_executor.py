@@ -80,9 +80,9 @@ def test_memory_is_erased_after_each_batch() -> None:
     executor = MapperExecutor(program)
     executor.run(build_columns(1, 0))
     executor.run(build_columns(1, 1))
-    first = executor._memory.copy()
+    first = executor.memory.copy()
     executor.run(build_columns(2, 50))
-    assert np.array_equal(first, executor._memory)
+    assert np.array_equal(first, executor.memory)
 
 
 def test_texts_beyond_a_batch_are_cut_into_batches() -> None:

@@ -88,7 +88,7 @@ class MapperWriter:
         if depth <= 0 or self.chance.random() < 0.3:
             return self.pick(*self.names["text"], '"a"', '"north"', '""', '"é"', '","')
         s, n, d = self.text, self.number, depth - 1
-        match self.chance.randrange(7):
+        match self.chance.choices(range(7), [3, 4, 0.5, 0.5, 2, 3, 4])[0]:
             case 0:
                 return f"{s(d)}.{self.pick('lower', 'upper', 'strip')}()"
             case 1:
@@ -174,7 +174,7 @@ class MapperWriter:
         return f"{name} = {value}"
 
     def key(self) -> str:
-        return f"{self.text()}[:]" if self.chance.random() < 0.6 else self.pick('"north"', '"é"', '""')
+        return f"{self.text(1)}[:]" if self.chance.random() < 0.4 else self.pick('"north"', '"é"', '""')
 
 
 def draw_columns(chance: random.Random, records: int) -> dict[str, list[Any]]:

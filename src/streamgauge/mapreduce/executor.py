@@ -8,7 +8,7 @@ Privacy
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -44,6 +44,7 @@ class MapperExecutor:
     program: MapperProgram
     batch_records: int = MAX_BATCH_RECORDS
     constant_work: bool = False
+    fuel_used: int = field(default=0, init=False, repr=False)  # of the last batch: secret, and never published
 
     @cached_property
     def layout(self) -> MemoryLayout:
@@ -62,7 +63,7 @@ class MapperExecutor:
         return store, exports["memory"], exports["run"]
 
     @cached_property
-    def _memory(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
+    def memory(self) -> np.ndarray[tuple[int, ...], np.dtype[np.uint8]]:
         """The whole memory, whose size never changes."""
         store, memory, _ = self._instance
         address = ctypes.addressof(memory.data_ptr(store).contents)
@@ -103,8 +104,10 @@ class MapperExecutor:
         for name, _ in self.program.columns:
             written += self._write_column(name, columns[name], begin, end)
         count, steps = end - begin, self.program.max_steps
-        store.set_fuel(min(2**62, count * (steps * FUEL_PER_STEP + FUEL_PER_RECORD)))
+        fuel = min(2**62, count * (steps * FUEL_PER_STEP + FUEL_PER_RECORD))
+        store.set_fuel(fuel)
         pairs = run(store, count, steps, int(self.constant_work))
+        self.fuel_used = fuel - store.get_fuel()
         records = self._read("out_records", np.int32, pairs).astype(np.int64)
         keys = self._read("out_keys", np.int32, pairs).astype(np.int64)
         values = self._read("out_values", np.float64, pairs).copy()
@@ -112,12 +115,12 @@ class MapperExecutor:
             place = self.layout.places[name]
             written.append((place, place + item * pairs))
         for first, last in written:
-            self._memory[first:last] = 0
+            self.memory[first:last] = 0
         return MappedPairs(records, keys, values)
 
     def _read(self, name: str, kind: type[np.generic], count: int) -> Any:
         place = self.layout.places[name]
-        return self._memory[place : place + count * np.dtype(kind).itemsize].view(kind)
+        return self.memory[place : place + count * np.dtype(kind).itemsize].view(kind)
 
     def _write_column(self, name: str, column: RecordColumn, begin: int, end: int) -> list[tuple[int, int]]:
         """Copy some records into the memory, and return the ranges that were written."""
@@ -125,12 +128,12 @@ class MapperExecutor:
         if not isinstance(column, TextColumn):
             kind = np.dtype(np.int64 if column.dtype.kind == "b" else np.float64)
             last = place + 8 * (end - begin)
-            self._memory[place:last].view(kind)[:] = column[begin:end]
+            self.memory[place:last].view(kind)[:] = column[begin:end]
             return [(place, last)]
         ends = column.ends[begin : end + 1]
         data = np.frombuffer(column.data, np.uint8)[ends[0] : ends[-1]]
         bytes_place = self.layout.places[f"bytes {name}"]
         last = place + 4 * len(ends)
-        self._memory[place:last].view(np.int32)[:] = ends - ends[0]
-        self._memory[bytes_place : bytes_place + len(data)] = data
+        self.memory[place:last].view(np.int32)[:] = ends - ends[0]
+        self.memory[bytes_place : bytes_place + len(data)] = data
         return [(place, last), (bytes_place, bytes_place + len(data))]
