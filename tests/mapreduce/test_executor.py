@@ -26,7 +26,9 @@ def write_program(seed: int, **settings: Any) -> MapperProgram:
 
 
 def build_columns(seed: int, records: int) -> dict[str, RecordColumn]:
-    return {name: build_column(COLUMNS[name], items) for name, items in draw_columns(random.Random(seed), records).items()}
+    return {
+        name: build_column(COLUMNS[name], items) for name, items in draw_columns(random.Random(seed), records).items()
+    }
 
 
 def list_pairs(pairs: MappedPairs, records: int) -> Pairs:
@@ -44,7 +46,9 @@ def interpret(program: MapperProgram, columns: Mapping[str, RecordColumn], recor
 
 def select(columns: Mapping[str, RecordColumn], order: list[int]) -> dict[str, RecordColumn]:
     return {
-        name: TextColumn.from_items([column.item(i) for i in order]) if isinstance(column, TextColumn) else column[order]
+        name: TextColumn.from_items([column.item(i) for i in order])
+        if isinstance(column, TextColumn)
+        else column[order]
         for name, column in columns.items()
     }
 

@@ -8,8 +8,10 @@ from typing import Any
 COLUMNS: dict[str, Any] = {"a": "number", "b": "number", "s": "text", "u": "text", "t": "time", "f": "bool"}
 KEYS = ["north", "south", "", "é", "a longer key, of several words"]
 NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 2.0, 3.7, -7.25, 1e300, -1e300, 5e-324, 2.0**53, 1e9, inf, -inf, nan)
-TEXTS = ("", "a", "ab", "north", " south ", "A,b,,c", "é", "a longer key, of several words", "12.5", "-0003.25 ",
-         "1.2.3", ".", "+.5", "123456789012345678901", "0." + "0" * 30 + "7", "\t x \n y", "NORTH south", "b" * 40)  # fmt: skip
+TEXTS = (
+    *("", "a", "ab", "north", " south ", "A,b,,c", "é", "a longer key, of several words", "12.5", "-0003.25 "),
+    *("1.2.3", ".", "+.5", "123456789012345678901", "0." + "0" * 30 + "7", "\t x \n y", "NORTH south", "b" * 40),
+)
 TIMES = (0.0, -1.0, 86_400e6, 1.7e15, -62e15, 1.709164800e15, nan, 951_782_400e6, 253_402_300_799e6)
 HELPERS = """
 def twice(x):
@@ -97,7 +99,8 @@ class MapperWriter:
             case 2:
                 return f"{s(d)}[{self.pick('0', '-1', n(d))}]"
             case 3:
-                return f"{s(d)}.split({self.pick('', repr(','), repr('a'), repr('ab'))})[{self.pick('0', '1', '0 + ' + n(d))}]"
+                separator, place = self.pick("", "','", "'a'", "'ab'"), self.pick("0", "1", f"0 + {n(d)}")
+                return f"{s(d)}.split({separator})[{place}]"
             case 4:
                 return f"({s(d)} if {self.truth(d)} else {s(d)})"
             case 5:
@@ -190,6 +193,6 @@ def draw_columns(chance: random.Random, records: int) -> dict[str, list[Any]]:
     rows: dict[str, list[Any]] = {name: [] for name in COLUMNS}
     for _ in range(records):
         for name, kind in COLUMNS.items():
-            draw = {"number": number, "text": text, "time": lambda: chance.choice(TIMES)}.get(kind)
-            rows[name].append(chance.random() < 0.5 if draw is None else draw())
+            drawn = {"number": number(), "text": text(), "time": chance.choice(TIMES), "bool": chance.random() < 0.5}
+            rows[name].append(drawn[kind])
     return rows

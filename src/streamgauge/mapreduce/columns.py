@@ -1,8 +1,8 @@
 """Columns of records as typed arrays, item by item: an item's value depends on no other item.
 
-    number, time    doubles; NaN is a missing value
-    bool            true or false; a missing value is false
-    text            bytes of UTF-8, cut off at MAX_TEXT_BYTES; a missing value is empty
+number, time    doubles; NaN is a missing value
+bool            true or false; a missing value is false
+text            bytes of UTF-8, cut off at MAX_TEXT_BYTES; a missing value is empty
 """
 
 from collections.abc import Mapping

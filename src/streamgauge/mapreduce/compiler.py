@@ -165,7 +165,12 @@ class FunctionCompiler:
         number = self.count_label()
         text, place, first, end = (f"{name} {number}" for name in ("text", "place", "first", "end"))
         begin = [*self.compile(loop.text), *self.store(text, "text"), "i32.const 0", *self.store(place, "bool")]
-        test = [*self.charge(1), *self.load(text, "text"), *self.compile_text(loop.separator), *self.load(place, "bool")]
+        test = [
+            *self.charge(1),
+            *self.load(text, "text"),
+            *self.compile_text(loop.separator),
+            *self.load(place, "bool"),
+        ]
         test += ["call $next_part", *self.store(place, "bool"), *self.store(end, "bool"), *self.store(first, "bool")]
         test += [*RETURN_IF_EXHAUSTED, *self.load(first, "bool"), "i32.const 0", "i32.lt_s"]
         enter = [self.load(text, "text")[0], *self.load(first, "bool"), "i32.add"]
@@ -216,7 +221,13 @@ class FunctionCompiler:
                 return [*operands[0], result, *operands[1], "else", *operands[2], "end"]
             case "len":
                 length = f"length {self.count_label()}"
-                return [*operands[0], *self.store(length, "bool"), "drop", *self.load(length, "bool"), "f64.convert_i32_s"]
+                return [
+                    *operands[0],
+                    *self.store(length, "bool"),
+                    "drop",
+                    *self.load(length, "bool"),
+                    "f64.convert_i32_s",
+                ]
         instruction = INSTRUCTIONS.get(operation.name, f"call ${operation.name}")
         return [*(line for lines in operands for line in lines), instruction]
 

@@ -157,7 +157,7 @@ class _RecordRun:
             found = self.evaluate(statement.key)
             if isinstance(found, bytes):
                 self.charge(len(found))
-            key = {label: place for place, label in enumerate(self.program.keys)}.get(found)  # type: ignore[arg-type]
+            key = {label: place for place, label in enumerate(self.program.keys)}.get(found)
         value = self.number(statement.value)
         if key is None or not isfinite(value):
             return
@@ -201,13 +201,13 @@ class _RecordRun:
         text = self.text(operands[0])
         others = [self.evaluate(each) for each in operands[1:]]
         match name, *others:
-            case "len", :
+            case ("len",):
                 return float(len(text))
-            case "number", :
+            case ("number",):
                 return rules.to_number(text, self.charge)
-            case "lower" | "upper", :
+            case ("lower" | "upper",):
                 return self.change_case(name, text)
-            case "strip", :
+            case ("strip",):
                 self.charge(len(text))
                 return text.strip(rules.SPACES)
             case "same", bytes() as part:

@@ -34,7 +34,11 @@ class MemoryLayout:
             self.literals[literal] = self._add("", literal)
         self._add_keys()
         pairs, records = self.program.max_pairs, self.max_records
-        for name, size in (("slots", 4 * len(self.program.keys)), ("pair_keys", 4 * pairs + 4), ("sums", 8 * pairs + 8)):
+        for name, size in (
+            ("slots", 4 * len(self.program.keys)),
+            ("pair_keys", 4 * pairs + 4),
+            ("sums", 8 * pairs + 8),
+        ):
             self._reserve(name, size)
         self._reserve("arena", ARENA_BYTES)
         for name, kind in self.program.columns:

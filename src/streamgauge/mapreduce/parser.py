@@ -81,9 +81,7 @@ def parse_mapper(
     return MapperProgram(tuple(kinds.items()), known, max_pairs, max_steps, body)
 
 
-def _check_settings(
-    keys: Sequence[str | int], max_pairs: int, max_steps: int
-) -> tuple[bytes, ...] | tuple[float, ...]:
+def _check_settings(keys: Sequence[str | int], max_pairs: int, max_steps: int) -> tuple[bytes, ...] | tuple[float, ...]:
     for name, value, most in (("max_pairs", max_pairs, MAX_PAIRS), ("max_steps", max_steps, MAX_STEPS)):
         if type(value) is not int or not 1 <= value <= most:
             raise MapperError(f"{name} must be a whole number from 1 to {most:,}", repr(value))
