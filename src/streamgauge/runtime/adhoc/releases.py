@@ -46,6 +46,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.mechanism import parse_json_setting
 from streamgauge.config.periods import Periods
@@ -117,6 +118,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
         alerts=tuple(map(Alert.from_json, block.get("alerts", ()))),
         consistent=block.get("consistent", False),
         column=entry.column,
+        mapper=MapperSettings.from_json(block["mapper"]) if "mapper" in block else None,
         window=window,
         shorter_windows=shorter_windows,
         partial=block.get("partial", False),
