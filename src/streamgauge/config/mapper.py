@@ -31,9 +31,9 @@ from typing import Any
 from streamgauge.config.columns import check_distinct_names
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.paths import resolve_path
-from streamgauge.config.rules import IDENTIFIER, NUMBER, Rule, build_int_rule, build_number_rule, is_line
+from streamgauge.config.rules import IDENTIFIER, NUMBER, build_int_rule, build_number_rule, is_line
 from streamgauge.config.settings import Column, Lookup, Stream
-from streamgauge.config.toml_table import TomlTable, build_rule_error, format_value, join_key
+from streamgauge.config.toml_table import Rule, TomlTable, build_rule_error, format_value, join_key
 from streamgauge.mapreduce import MapperError
 from streamgauge.mapreduce.parser import MAX_PAIRS, MAX_SOURCE_BYTES, MAX_STEPS, parse_mapper
 from streamgauge.mapreduce.program import MapperProgram, ValueKind
@@ -43,8 +43,11 @@ KINDS: dict[str, ValueKind] = {"text": "text", "number": "number", "boolean": "b
 DEFAULT_STEPS = 10_000
 REDUCERS = {"count": "COUNT(*)", "sum": "SUM", "mean": "AVG", "variance": "VAR_SAMP", "stddev": "STDDEV_SAMP"}
 REDUCERS |= {"median": "MEDIAN", "min": "MIN", "max": "MAX"}
+INLINE_NAME = "pairs"  # of a mapper that is part of its release
 KEY_COLUMN, VALUE_COLUMN = "key", "value"
-SOURCE_RULE = Rule("the path of a file, or the text of a mapper", lambda v: v if isinstance(v, str) and v.strip() else None)
+SOURCE_RULE = Rule(
+    "the path of a file, or the text of a mapper", lambda v: v if isinstance(v, str) and v.strip() else None
+)
 GRID_RULE = build_number_rule("1e-12", "1e12")
 
 
@@ -129,7 +132,11 @@ def parse_mapper_table(name: str, table: TomlTable, folder: Path | None, stream:
     )
     if settings.grid is not None and settings.bounds is None:
         raise table.build_error("grid", "left out without bounds")
-    if settings.bounds is not None and settings.grid is not None and any(end % settings.grid for end in settings.bounds):
+    if (
+        settings.bounds is not None
+        and settings.grid is not None
+        and any(end % settings.grid for end in settings.bounds)
+    ):
         raise table.build_error("grid", "one that has both bounds")
     try:
         settings.program  # noqa: B018 - parsed now, so that a wrong source is refused now
@@ -186,21 +193,31 @@ def _parse_bounds(table: TomlTable) -> tuple[Fraction, Fraction] | None:
     return ends[0], ends[1]
 
 
-def parse_map(table: TomlTable, mappers: Mapping[str, MapperSettings]) -> tuple[MapperSettings | None, str | None]:
-    """Return the mapper of a release and its query, or neither if it has SQL."""
+def parse_map(
+    table: TomlTable, stream: Stream, mappers: Mapping[str, MapperSettings]
+) -> tuple[MapperSettings | None, str | None]:
+    """Return the mapper of a release and its query, or neither if it has SQL.
+
+    `map` is the name of a mapper, or a table like [mapper.NAME] whose source is the text itself.
+    """
     if "map" not in table:
         if "reduce" in table:
             raise table.build_error("reduce", "left out without map")
         return None, None
     if "sql" in table:
         raise table.build_error("sql", "left out where there is a map")
-    name, reducer = table.entries["map"], table.entries.get("reduce", "count")
-    mapper = mappers.get(name) if isinstance(name, str) else None
+    given, reducer = table.entries["map"], table.entries.get("reduce", "count")
+    if isinstance(given, Mapping):
+        mapper: MapperSettings | None = parse_mapper_table(
+            INLINE_NAME, table.get_table("map", MAPPER_KEYS), None, stream
+        )
+    else:
+        mapper = mappers.get(given) if isinstance(given, str) else None
     if mapper is None:
-        raise table.build_error("map", "the name of a [mapper.NAME]", tuple(mappers))
+        raise table.build_error("map", "the name of a [mapper.NAME], or a table like it", tuple(mappers))
     if not isinstance(reducer, str) or reducer not in REDUCERS:
         hint = '; for a threshold, alerts = { kind = "threshold", ... }' if reducer == "threshold" else ""
         raise table.build_error("reduce", f"one of {', '.join(REDUCERS)}", got=f"{format_value(reducer)}{hint}")
     if reducer != "count" and mapper.bounds is None:
-        raise table.build_error("reduce", f"count, unless [mapper.{name}] has bounds")
+        raise table.build_error("reduce", "count, unless its mapper has bounds")
     return mapper, mapper.build_sql(reducer)

@@ -156,7 +156,21 @@ def _parse_window(table: TomlTable, kind: str, tick: int | None) -> int:
 
 
 RELEASE_KEYS = (
-    *("name", "sql", "map", "reduce", "window", "partial", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
+    *(
+        "name",
+        "sql",
+        "map",
+        "reduce",
+        "window",
+        "partial",
+        "epsilon",
+        "rho",
+        "share",
+        "horizon",
+        "mechanism",
+        "max_groups",
+        "delta",
+    ),
     *("expected_events", "alerts", "consistent", "title", "description"),
 )
 COST_KEYS = ("epsilon", "rho", "share")
@@ -226,7 +240,7 @@ def _open_table(where: str, value: Any) -> TomlTable:
 def _build_release(
     table: TomlTable, stream: Stream, shared: AdditiveLoss | None, mappers: Mapping[str, MapperSettings] | None
 ) -> Release:
-    mapper, query = parse_map(table, mappers or {})
+    mapper, query = parse_map(table, stream, mappers or {})
     mechanism, settings = parse_mechanism(table, stream.plugins)
     window, shorter_windows = _parse_windows(table, stream)
     partial = table.get_optional("partial", SWITCH, False)

@@ -7,7 +7,7 @@ Privacy
 """
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -70,11 +70,17 @@ class MapperExecutor:
         size = memory.data_len(store)
         return np.frombuffer((ctypes.c_ubyte * size).from_address(address), np.uint8)
 
-    def run(self, columns: Mapping[str, RecordColumn]) -> MappedPairs:
-        """Return the pairs of all records, in their order."""
+    def prepare(self) -> None:
+        """Compile the program now, so that the first record takes no longer than others."""
+        self._instance  # noqa: B018 - cached
+
+    def run(self, columns: Mapping[str, RecordColumn], check: Callable[[], None] | None = None) -> MappedPairs:
+        """Return the pairs of all records, in their order. `check` is called before each batch, and may raise."""
         count = len(next(iter(columns.values()))) if columns else 0
         found, begin = [], 0
         while begin < count:
+            if check is not None:
+                check()
             end = self._find_batch_end(columns, begin, count)
             pairs = self._run_batch(columns, begin, end)
             found.append(MappedPairs(pairs.records + begin, pairs.keys, pairs.values))

@@ -14,6 +14,7 @@ from streamgauge.mapreduce.text_rules import POWERS_OF_TEN
 
 MAX_BATCH_PAIRS = 2**20
 MAX_BATCH_RECORDS = 8192
+MAX_BATCH_STEPS = 2**28  # of all records: a batch cannot be interrupted
 TEXT_BATCH_BYTES = 2**22  # of one column; a record fits always
 PAGE_BYTES = 2**16
 
@@ -51,7 +52,10 @@ class MemoryLayout:
     @cached_property
     def max_records(self) -> int:
         """Records of a batch."""
-        return min(MAX_BATCH_RECORDS, MAX_BATCH_PAIRS // self.program.max_pairs)
+        program = self.program
+        return max(
+            1, min(MAX_BATCH_RECORDS, MAX_BATCH_PAIRS // program.max_pairs, MAX_BATCH_STEPS // program.max_steps)
+        )
 
     @property
     def pages(self) -> int:

@@ -45,6 +45,7 @@ class PairSource:
 
     def __post_init__(self) -> None:
         self.executor = MapperExecutor(self.mapper.program, constant_work=self.constant_work)
+        self.executor.prepare()
 
     def iterate_tables(self, rows: str, chosen: str) -> Iterator[str]:
         """Register the pairs of some rows, slice by slice, and yield the name of their table."""
@@ -69,7 +70,13 @@ class PairSource:
         typed: dict[str, RecordColumn] = {}
         for place, (name, kind) in enumerate(self.mapper.program.columns):
             typed[name] = self._read_column(place, kind, found[f"c{place}"], part)
-        pairs = self.executor.run(typed)
+        before = self.connection.interrupts
+
+        def check_interrupt() -> None:
+            if self.connection.interrupts > before:
+                raise KeyboardInterrupt
+
+        pairs = self.executor.run(typed, check_interrupt)
         ticks = np.asarray(found["tick"], np.int64)[pairs.records]
         registered = {TICK.strip('"'): ticks, PAIR_KEY.strip('"'): pairs.keys, PAIR_VALUE.strip('"'): pairs.values}
         self.connection.register(PAIRS_TABLE, registered)

@@ -46,8 +46,8 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
-from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.mechanism import parse_json_setting
 from streamgauge.config.periods import Periods
 from streamgauge.config.release import Alert, parse_release
@@ -75,13 +75,18 @@ class AdHocRelease:
         return replace(self.release, requested_by=self.requested_by)
 
 
-def parse_adhoc_release(body: Mapping[str, Any], stream: Stream, max_groups: int | None = None) -> Release:
+def parse_adhoc_release(
+    body: Mapping[str, Any],
+    stream: Stream,
+    max_groups: int | None = None,
+    mappers: Mapping[str, MapperSettings] | None = None,
+) -> Release:
     """Parse a requested release from JSON, by the rules and keys of the file.
 
     Raises:
         PipelineFileError: if it breaks a rule.
     """
-    release = parse_release(body, stream)
+    release = parse_release(body, stream, mappers)
     if max_groups is None:
         return release
     if "max_groups" in body and release.max_groups > max_groups:
