@@ -9,6 +9,9 @@ from time import perf_counter
 
 import numpy as np
 
+from streamgauge.config.mapper import MapperSettings
+from streamgauge.engines.duckdb.connection import DuckConnection
+from streamgauge.engines.duckdb.pairs import PairSource
 from streamgauge.mapreduce.columns import RecordColumn, build_column, read_record
 from streamgauge.mapreduce.executor import MapperExecutor
 from streamgauge.mapreduce.interpreter import run_record
@@ -61,6 +64,24 @@ def time_run(executor: MapperExecutor, columns: dict[str, RecordColumn]) -> floa
     return best
 
 
+def time_engine(texts: list[str]) -> float:
+    """Return the seconds of a record from rows in DuckDB to a table of pairs, and back."""
+    columns: tuple[tuple[str, ValueKind], ...] = (("url", "text"), ("a", "number"), ("b", "number"), ("c", "number"))
+    mapper = MapperSettings("m", TEXTS, columns, ("news", "shop", "other"), max_pairs=2)
+    connection = DuckConnection("UTC", "600MB", None, {})
+    rows = {"url": np.array(texts, object), **{name: np.arange(float(len(texts))) for name in "abc"}}
+    connection.register("given", {"$tick": np.ones(len(texts), np.int64), **rows})
+    source, best = PairSource(connection, mapper, constant_work=False), float("inf")
+    connection.run("CREATE TABLE typed AS SELECT * FROM given")
+    for _ in range(3):
+        begin = perf_counter()
+        for pairs in source.iterate_tables("typed", "true"):
+            connection.run(f'SELECT "$pair key", count(*), sum(value) FROM {pairs} GROUP BY ALL')
+        best = min(best, perf_counter() - begin)
+    connection.close()
+    return best / len(texts)
+
+
 def main() -> None:
     columns, texts = draw_columns(np.random.default_rng(1))
     kinds: dict[str, ValueKind] = {"url": "text", "a": "number", "b": "number", "c": "number", "d": "number"}
@@ -73,6 +94,7 @@ def main() -> None:
     begin = perf_counter()
     build_column("text", texts)
     print(f"{'':8} {(perf_counter() - begin) / RECORDS * 1e6:.3f} us more, to encode texts of Python")
+    print(f"DuckDB   {time_engine(texts) * 1e6:.3f} us a record from its typed rows to the sums, with text")
     program = parse_mapper(WORST, kinds, ["x"], max_steps=10_000)
     few: dict[str, RecordColumn] = {"a": np.arange(4000.0)}
     for constant in (False, True):

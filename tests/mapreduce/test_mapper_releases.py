@@ -119,7 +119,7 @@ def test_all_reducers_share_windows_and_alerts(tmp_path: Path) -> None:
     counts = np.maximum(count[window].sum(axis=0), 1)
     means, few = total[window].sum(axis=0) / counts, counts < 10
     assert np.allclose(np.array(published(made, "mean")[-1])[~few], means[~few], atol=0.5)
-    assert [*made.releases("words")][0].value.shape[0] == 2
+    assert next(iter(made.releases("words"))).value.shape[0] == 2
 
 
 def test_bounds_of_users_come_before_the_program(tmp_path: Path) -> None:

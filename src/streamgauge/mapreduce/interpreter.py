@@ -155,8 +155,7 @@ class _RecordRun:
             key: int | None = statement.key
         else:
             found = self.evaluate(statement.key)
-            if isinstance(found, bytes):
-                self.charge(len(found))
+            self.charge(len(found) if isinstance(found, bytes) else len(self.program.keys).bit_length())
             key = {label: place for place, label in enumerate(self.program.keys)}.get(found)
         value = self.number(statement.value)
         if key is None or not isfinite(value):

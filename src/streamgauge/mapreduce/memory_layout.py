@@ -85,6 +85,7 @@ class MemoryLayout:
                 slot = (slot + 1) % len(slots)
             slots[slot] = number + 1
         self.places["hash_mask"], self.places["key_count"] = len(slots) - 1, len(numbers)
+        self.places["key_bits"] = len(keys).bit_length()
         self._add("hashes", struct.pack(f"<{len(slots)}i", *slots))
         self._add("key_places", struct.pack(f"<{len(places)}i", *places))
         self._add("key_lengths", struct.pack(f"<{len(texts)}i", *map(len, texts)))

@@ -267,6 +267,7 @@ LIBRARY = """
   (i32.const 1))
 (func $find_number_key (param $x f64) (result i32)
   (local $low i32) (local $high i32) (local $middle i32) (local $y f64)
+  (if (call $charge (i32.const {key_bits})) (then (return (i32.const -1))))
   (local.set $high (i32.const {key_count}))
   (loop $half
     (if (i32.ge_s (local.get $low) (local.get $high)) (then (return (i32.const -1))))

@@ -17,7 +17,7 @@ from streamgauge.sql.query import Query
 
 PAIR_KEY, PAIR_VALUE = '"$pair key"', '"value"'
 NANOSECONDS_PER_STEP = 20  # four times the measured time of a step (benchmarks/mappers.py)
-NANOSECONDS_PER_RECORD = 5_000
+NANOSECONDS_PER_RECORD, NANOSECONDS_PER_PAIR = 5_000, 500
 
 
 def build_pair_query(file: PipelineFile, release: Release) -> Query:
@@ -44,7 +44,8 @@ def check_slot(release: Release, stream: Stream) -> None:
         return
     expected = (release.expected_events or 0) * len(mapper.keys) / mapper.max_groups
     records = stream.unit.events if isinstance(stream.unit, Tick) else max(1, expected)
-    nanoseconds = records * (mapper.max_steps * NANOSECONDS_PER_STEP + NANOSECONDS_PER_RECORD)
+    nanoseconds = mapper.max_steps * NANOSECONDS_PER_STEP + mapper.max_pairs * NANOSECONDS_PER_PAIR
+    nanoseconds = records * (nanoseconds + NANOSECONDS_PER_RECORD)
     if nanoseconds > stream.tick * 1000:
         needed = format_duration(int(nanoseconds // 1000))
         rule = f"max_steps must be few enough for {records:,.0f} records in a tick of {format_duration(stream.tick)}"

@@ -41,6 +41,7 @@ class PairSource:
     connection: DuckConnection
     mapper: MapperSettings
     constant_work: bool
+    slice_rows: int = SLICE_ROWS
     executor: MapperExecutor = field(init=False)
 
     def __post_init__(self) -> None:
@@ -57,8 +58,8 @@ class PairSource:
         run, fetch = self.connection.run, self.connection.fetch_arrays
         run(f"CREATE OR REPLACE TABLE {ROWS_TABLE} AS SELECT {wanted} FROM {rows} WHERE ({chosen}) AND {TICK} >= 1")
         count = int(fetch(f"SELECT count(*) AS n FROM {ROWS_TABLE}")["n"][0])
-        for begin in range(0, max(count, 1), SLICE_ROWS):
-            self._register_pairs(begin, min(count, begin + SLICE_ROWS))
+        for begin in range(0, max(count, 1), self.slice_rows):
+            self._register_pairs(begin, min(count, begin + self.slice_rows))
             yield quote_name(PAIRS_TABLE)
         run(f"DROP TABLE {ROWS_TABLE}")
 
