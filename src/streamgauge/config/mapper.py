@@ -51,6 +51,14 @@ SOURCE_RULE = Rule(
 GRID_RULE = build_number_rule("1e-12", "1e12")
 
 
+class MapperSourceError(PipelineFileError):
+    """The source of a mapper is refused, at a line of it."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
 @dataclass(frozen=True)
 class MapperSettings:
     """Mapper of a pipeline file. It is hashable, and can be sent to other processes."""
@@ -141,7 +149,7 @@ def parse_mapper_table(name: str, table: TomlTable, folder: Path | None, stream:
     try:
         settings.program  # noqa: B018 - parsed now, so that a wrong source is refused now
     except MapperError as refusal:
-        raise PipelineFileError(f"{table.key_path('source')}: {refusal}") from None
+        raise MapperSourceError(f"{table.key_path('source')}: {refusal}", refusal.line) from None
     return settings
 
 

@@ -11,6 +11,7 @@ memory_layout    the memory of a compiled mapper
 compiler         from a program to WebAssembly
 columns          columns of records
 executor         compiled programs, batch by batch
+dry_run          programs on rows that a person types
 mapper           `Mapper`: a program, its keys and bounds, and a reducer
 """
 

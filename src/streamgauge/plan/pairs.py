@@ -7,6 +7,7 @@ events, if declared, must fit.
 """
 
 from dataclasses import replace
+from importlib.util import find_spec
 
 from streamgauge import sql
 from streamgauge.config.errors import InvalidReleaseError
@@ -27,6 +28,8 @@ def build_pair_query(file: PipelineFile, release: Release) -> Query:
         raise InvalidReleaseError("map must be given, got none")
     if isinstance(stream.unit, XAdjacent):
         raise InvalidReleaseError("map must be left out where units are users of a pan-private stream, got one")
+    if find_spec("wasmtime") is None:
+        raise InvalidReleaseError("wasmtime must be installed for map, got none: pip install 'streamgauge[mapper]'")
     query = sql.parse(release.sql, mapper.build_pair_stream(stream), {})
     groups = tuple(replace(group, code=PAIR_KEY, text=None) for group in query.groups)
     return replace(query, groups=groups, columns=frozenset(name for name, _ in mapper.program.columns), mapper=mapper)
@@ -44,8 +47,8 @@ def check_slot(release: Release, stream: Stream) -> None:
         return
     expected = (release.expected_events or 0) * len(mapper.keys) / mapper.max_groups
     records = stream.unit.events if isinstance(stream.unit, Tick) else max(1, expected)
-    nanoseconds = mapper.max_steps * NANOSECONDS_PER_STEP + mapper.max_pairs * NANOSECONDS_PER_PAIR
-    nanoseconds = records * (nanoseconds + NANOSECONDS_PER_RECORD)
+    one = mapper.max_steps * NANOSECONDS_PER_STEP + mapper.max_pairs * NANOSECONDS_PER_PAIR + NANOSECONDS_PER_RECORD
+    nanoseconds = records * one
     if nanoseconds > stream.tick * 1000:
         needed = format_duration(int(nanoseconds // 1000))
         rule = f"max_steps must be few enough for {records:,.0f} records in a tick of {format_duration(stream.tick)}"
