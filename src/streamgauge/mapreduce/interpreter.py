@@ -50,7 +50,9 @@ class StepsExhaustedError(Exception):
     """The record needs more steps or memory than it may."""
 
 
-class _ExitSignal(Exception):  # noqa: N818 - control flow, not an error
+class _LeaveBlockError(Exception):
+    """Control flow: return, break or continue."""
+
     def __init__(self, exit_: Exit, value: Constant | None) -> None:
         super().__init__()
         self.exit, self.value = exit_, value
@@ -68,7 +70,7 @@ def run_record(program: MapperProgram, record: Mapping[str, Constant]) -> Record
         run.locals[name] = value[:MAX_TEXT_BYTES] if kind == "text" and isinstance(value, bytes) else value
     try:
         run.run_block(program.body)
-    except _ExitSignal:
+    except _LeaveBlockError:
         pass
     except (StepsExhaustedError, IndexError):
         return RecordPairs((), run.steps)
@@ -104,7 +106,7 @@ class _RecordRun:
             case Inlining():
                 self.run_inlined(statement.label, statement.body)
             case Exit():
-                raise _ExitSignal(statement, None if statement.value is None else self.evaluate(statement.value))
+                raise _LeaveBlockError(statement, None if statement.value is None else self.evaluate(statement.value))
             case _:
                 self.run_loop(statement)
 
@@ -112,7 +114,7 @@ class _RecordRun:
         for _ in self.iterate(loop):
             try:
                 self.run_block(loop.body)
-            except _ExitSignal as signal:
+            except _LeaveBlockError as signal:
                 if signal.exit.kind == "return":
                     raise
                 if signal.exit.kind == "break":
@@ -144,7 +146,7 @@ class _RecordRun:
     def run_inlined(self, label: str, body: StatementBlock) -> Constant | None:
         try:
             self.run_block(body)
-        except _ExitSignal as signal:
+        except _LeaveBlockError as signal:
             if signal.exit.kind != "return" or signal.exit.label != label:
                 raise
             return signal.value
