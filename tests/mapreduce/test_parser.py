@@ -216,3 +216,11 @@ def test_a_key_adds_up_and_takes_one_place() -> None:
     program = parse("emit('k', 1)\nemit('j', 2)\nemit('k', 3)\n", max_pairs=1)
     record = {"x": 0.0, "y": 0.0, "s": b"", "t": 0.0, "f": False}
     assert run_record(program, record).pairs == ((0, 4.0),)
+
+
+def test_long_sums_and_chains_of_conditions_are_small() -> None:
+    program = parse(f"emit('k', {'+'.join(['x'] * 200)})")
+    assert program.body.size == 200
+    branches = "if x == 0:\n    emit('k', 0)\n" + "".join(f"elif x == {i}:\n    emit('k', {i})\n" for i in range(1, 90))
+    record = {"x": 89.0, "y": 0.0, "s": b"", "t": 0.0, "f": False}
+    assert run_record(parse(branches), record).pairs == ((0, 89.0),)

@@ -61,7 +61,9 @@ class ExpressionParser:
     def parse(self, node: ast.expr, kind: ValueKind | None = None) -> Operation:
         """Return the operation of a node; reject it unless it is of `kind`."""
         self.count(node)
-        found = self._parse(node)
+        return self._check_kind(node, self._parse(node), kind)
+
+    def _check_kind(self, node: ast.expr, found: Operation, kind: ValueKind | None) -> Operation:
         if kind is not None and found.kind != kind:
             hint = {"number": "number(...) around a text", "bool": "a comparison, such as x != 0"}.get(kind, "")
             raise build_refusal(node, f"{ast.unparse(node)[:60]} must be a {kind}", f"a {found.kind}", hint)
@@ -102,7 +104,7 @@ class ExpressionParser:
         if left.kind == "text":
             hint = "several emit(...), one for each text"
             raise build_refusal(node, "texts must not be combined, so that none grows", hint=hint)
-        return apply(sign, "number", self.parse(node.left, "number"), self.parse(node.right, "number"))
+        return apply(sign, "number", self._check_kind(node.left, left, "number"), self.parse(node.right, "number"))
 
     def _parse_unaryop(self, node: ast.UnaryOp) -> Operation:
         if isinstance(node.op, ast.Not):

@@ -34,7 +34,7 @@ MAPPER_NAME = "mapper"
 MAX_SOURCE_BYTES = 2**16
 MAX_NODES = 20_000  # of the program, with its inlined functions
 MAX_KEYS, MAX_PAIRS, MAX_STEPS = 2**16, 1024, 10**8
-MAX_NESTED_BLOCKS = 50
+MAX_NESTED_BLOCKS = 100
 BUILT_INS = frozenset({"abs", "ceil", "emit", "floor", "int", "len", "max", "min", "number", "range", "sqrt"})
 STATEMENT_HINTS: dict[type[ast.AST], str] = {
     ast.Import: "the function itself: nothing can be imported",
