@@ -27,6 +27,7 @@ Packages, from the bottom up. A package imports only packages above it in this l
     sketches       sketches of domains that cannot be listed
     statistics     count to top k
     robust         sketches under an adversary who sees the answers
+    mapreduce      analysts' code before statistics
     config         the pipeline file
     records        records: lines, fields, tallies
     sql            the dialect
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
         config,
         continual,
         localdp,
+        mapreduce,
         noise,
         panprivate,
         postprocess,
@@ -82,6 +84,7 @@ __all__ = [
     "config",
     "continual",
     "localdp",
+    "mapreduce",
     "noise",
     "panprivate",
     "postprocess",

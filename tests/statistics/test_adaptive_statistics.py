@@ -296,7 +296,7 @@ def test_the_identity_of_a_claim_is_written_out() -> None:
     assert count.identity() == (
         "Count(loss=Pure(epsilon=1), horizon=8, window='running', mechanism=MechanismConfig(mechanism=<class "
         "'streamgauge.continual.trees.kary.Kary'>, settings=(('branching', 3),)), pan_private=False, "
-        "unit=Event(replace=False, moves=False), open_ticks=False, shorter_windows=(), cells=None) "
+        "unit=Event(replace=False, moves=False), groups_per_event=1, open_ticks=False, shorter_windows=(), cells=None) "
         "by Kary(loss=Pure(epsilon=1), horizon=8, bound=Sensitivity(l1=1, l2_squared=1, coordinates=1), "
         "pan_private=False, unit=Event(replace=False, moves=False), branching=3, levels=2, open_ticks=False)"
     )

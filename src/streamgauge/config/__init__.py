@@ -8,6 +8,7 @@ pipeline_file    the whole file
 stream           [stream]
 columns          [stream.columns]
 lookup           [lookup.NAME]
+mapper           [mapper.NAME], `map` and `reduce`
 release          [[release]] and its alerts
 windows          `window`
 periods          days, weeks, months and other periods of a tumbling window

@@ -5,7 +5,7 @@
     budget         the total loss of one unit
     source         the rest of [stream]: where events come from, and until when
     lookup.NAME    a public table: its key and columns, and a hash of its cells
-    release.NAME   the query and its cost; not its title, description and expected level
+    release.NAME   the query, its mapper and its cost; not its title, description and expected level
 
 Texts are JSON with sorted keys. They represent the parsed values, not their spelling: 5m is 300s and 0.50 is
 1/2, so equal meaning has equal text. The order of declared values is part of the meaning, since sums are stored in it.
@@ -101,5 +101,7 @@ def build_release_block(release: Release) -> dict[str, Any]:
         requested["consistent"] = True
     if release.partial:
         requested["partial"] = True
+    if release.mapper is not None:
+        requested["mapper"] = release.mapper.to_json()
     settings = dict(release.settings)
     return {**requested, "loss": _with_kind(release.loss), "settings": settings, "delta": release.delta}

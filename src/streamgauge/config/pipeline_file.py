@@ -21,6 +21,7 @@ from streamgauge.config.canonical import build_blocks
 from streamgauge.config.endpoints import parse_engine, parse_plugins
 from streamgauge.config.errors import PipelineFileError
 from streamgauge.config.lookup import add_key_columns, parse_lookups
+from streamgauge.config.mapper import parse_mappers
 from streamgauge.config.paths import resolve_path
 from streamgauge.config.release import parse_releases
 from streamgauge.config.server import parse_server
@@ -30,7 +31,7 @@ from streamgauge.config.stream import parse_stream
 from streamgauge.config.toml_table import TomlTable, build_rule_error, escape_line, join_key
 
 FILE_SUFFIX = ".toml"  # no two files with this suffix share a store
-TOP_KEYS = ("stream", "lookup", "release", "sink", "server", "engine", "plugins", "confirm")
+TOP_KEYS = ("stream", "lookup", "mapper", "release", "sink", "server", "engine", "plugins", "confirm")
 _ERROR_POSITION = re.compile(r"(.*) \(at (?:line (\d+), column \d+|(end of document))\)", re.DOTALL)
 
 __all__ = ["PipelineFileError", "parse_pipeline", "read_pipeline"]
@@ -107,12 +108,14 @@ def _build_pipeline(top: TomlTable, path: Path) -> PipelineFile:
     lookups = parse_lookups(top, path.parent, declared)
     stream = add_key_columns(declared, lookups)
     _check_lookup_columns(stream, lookups)
-    releases = parse_releases(top, stream)
+    mappers = parse_mappers(top, path.parent, stream, lookups)
+    releases = parse_releases(top, stream, mappers)
     names = [release.name for release in releases]
     sinks = parse_sinks(top, names, path.parent, _find_reserved_paths(top, stream, path), plugins)
     engine = EngineSettings(*parse_engine(top, plugins, pan_private=stream.pan_private))
     blocks = build_blocks(declared, lookups, releases)
-    return PipelineFile(path, stream, lookups, releases, sinks, blocks, _parse_confirm(top), parse_server(top), engine)
+    settings = _parse_confirm(top), parse_server(top), engine
+    return PipelineFile(path, stream, lookups, releases, sinks, blocks, *settings, mappers)
 
 
 def _check_lookup_columns(stream: Stream, lookups: Mapping[str, Lookup]) -> None:

@@ -29,6 +29,7 @@ from fractions import Fraction
 from typing import Any
 
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.config.mapper import MapperSettings, parse_map
 from streamgauge.config.mechanism import parse_mechanism
 from streamgauge.config.periods import Periods
 from streamgauge.config.rules import (
@@ -155,13 +156,29 @@ def _parse_window(table: TomlTable, kind: str, tick: int | None) -> int:
 
 
 RELEASE_KEYS = (
-    *("name", "sql", "window", "partial", "epsilon", "rho", "share", "horizon", "mechanism", "max_groups", "delta"),
+    *(
+        "name",
+        "sql",
+        "map",
+        "reduce",
+        "window",
+        "partial",
+        "epsilon",
+        "rho",
+        "share",
+        "horizon",
+        "mechanism",
+        "max_groups",
+        "delta",
+    ),
     *("expected_events", "alerts", "consistent", "title", "description"),
 )
 COST_KEYS = ("epsilon", "rho", "share")
 
 
-def parse_releases(top: TomlTable, stream: Stream) -> tuple[Release, ...]:
+def parse_releases(
+    top: TomlTable, stream: Stream, mappers: Mapping[str, MapperSettings] | None = None
+) -> tuple[Release, ...]:
     """Return all releases of the file, in its order."""
     tables = top.get_array("release", "tables")
     if not tables:
@@ -170,7 +187,7 @@ def parse_releases(top: TomlTable, stream: Stream) -> tuple[Release, ...]:
     declared_delta = sum((_parse_delta(table, stream.budget) or Fraction(0) for table in named), Fraction(0))
     pure = [Pure(table.get_required("epsilon", EPSILON)) for table in named if "epsilon" in table]
     shared = _compute_shared_loss(stream, declared_delta, pure) if any("share" in table for table in named) else None
-    releases = tuple(_build_release(table, stream, shared) for table in named)
+    releases = tuple(_build_release(table, stream, shared, mappers) for table in named)
     names_so_far: set[str] = set()
     for release in releases:
         if release.name.lower() in names_so_far:
@@ -181,14 +198,14 @@ def parse_releases(top: TomlTable, stream: Stream) -> tuple[Release, ...]:
     return releases
 
 
-def parse_release(value: Any, stream: Stream) -> Release:
+def parse_release(value: Any, stream: Stream, mappers: Mapping[str, MapperSettings] | None = None) -> Release:
     """Return one release that is not in a file."""
     table = _open_table("release", value)
     spent_delta = _parse_delta(table, stream.budget) or Fraction(0)
     if not stream.allows_integer_orders:
-        return _build_release(table, stream, stream.budget.additive_loss_after_delta(spent_delta))
+        return _build_release(table, stream, stream.budget.additive_loss_after_delta(spent_delta), mappers)
     ledger = Ledger(stream.budget, stream.unit, integer_orders=True)
-    return _build_release(table, stream, ledger.remaining_loss(delta=spent_delta))
+    return _build_release(table, stream, ledger.remaining_loss(delta=spent_delta), mappers)
 
 
 def _compute_shared_loss(stream: Stream, spent_delta: Fraction, pure: Sequence[Pure]) -> AdditiveLoss:
@@ -220,7 +237,10 @@ def _open_table(where: str, value: Any) -> TomlTable:
     return TomlTable.parse(where, value, RELEASE_KEYS)
 
 
-def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None) -> Release:
+def _build_release(
+    table: TomlTable, stream: Stream, shared: AdditiveLoss | None, mappers: Mapping[str, MapperSettings] | None
+) -> Release:
+    mapper, query = parse_map(table, stream, mappers or {})
     mechanism, settings = parse_mechanism(table, stream.plugins)
     window, shorter_windows = _parse_windows(table, stream)
     partial = table.get_optional("partial", SWITCH, False)
@@ -229,7 +249,8 @@ def _build_release(table: TomlTable, stream: Stream, shared: AdditiveLoss | None
     ends = stream.ticks if stream.mode == "batch" or stream.pan_private else None
     return Release(
         name=table.get_required("name", NAME),
-        sql=table.get_required("sql", SQL),
+        sql=query or table.get_required("sql", SQL),
+        mapper=mapper,
         loss=_parse_loss(table, stream, shared),
         window=window,
         shorter_windows=shorter_windows,

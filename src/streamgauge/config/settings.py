@@ -23,6 +23,7 @@ from streamgauge.privacy import Approx, Loss, Unit, XAdjacent
 
 if TYPE_CHECKING:
     from streamgauge.config.columns import ReportColumn
+    from streamgauge.config.mapper import MapperSettings
     from streamgauge.config.release import Alert
 
 Label = str | int | float | bool
@@ -151,6 +152,7 @@ class Release:
     requested_by: str | None = None  # the analyst, if the release is not in the file
     alerts: tuple["Alert", ...] = ()  # measures derived from the others
     consistent: bool = False  # true if published numbers obey what is known of the true ones
+    mapper: "MapperSettings | None" = None  # whose pairs the query reads, instead of the stream's events
     column: str | None = None  # column of reports, once the query was found to read one: the loss is the column's
 
     @property
@@ -225,6 +227,7 @@ class PipelineFile:
     unconfirmed_keys: tuple[str, ...] = ()  # keys that `init` guessed and no person has confirmed
     server: ServerSettings = ServerSettings()
     engine: EngineSettings = EngineSettings()
+    mappers: Mapping[str, "MapperSettings"] = field(default_factory=dict)
 
     @property
     def plugins(self) -> tuple[str, ...]:

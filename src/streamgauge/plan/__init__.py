@@ -4,6 +4,7 @@ measure          requests to an engine
 aggregates/      aggregate functions of SQL: statistic and predicted error
 parts            runs that answer a SELECT
 special_parts    parts of discovered groups and of private reports
+pairs            queries over the pairs of a mapper, and their time
 rollups          ROLLUP as a hierarchy
 alerts           alert columns
 windows          columns of several sliding windows

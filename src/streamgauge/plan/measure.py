@@ -19,6 +19,7 @@ from itertools import accumulate
 
 import numpy as np
 
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.noise import Ints
 from streamgauge.noise.entropy import Bytes
 from streamgauge.sql.query import GroupColumn
@@ -73,6 +74,7 @@ class Measure:
     lookups: frozenset[str] = frozenset()
     columns: frozenset[str] = frozenset()
     key: str | None = None  # SQL: VARCHAR or NULL, of groups that are discovered, instead of `groups`
+    mapper: MapperSettings | None = None  # reads `columns`; SQL is of its pairs, PAIR_KEY and PAIR_VALUE
 
     @property
     def width(self) -> int:

@@ -76,6 +76,7 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
     shares = stream.weight is None and not release.shorter_windows
     groups = list(group_aggregates(query.aggregates, shares=shares))
     check_fit(release, query, stream, groups)
+    spread = 1 if query.mapper is None else query.mapper.max_groups
     for aggregate in query.aggregates:
         if not aggregate.function.reads_events:
             rule = f"{aggregate.kind.upper()} must be used under unit = {{ user = ... }} {PAN_PRIVATE_CLAUSE}"
@@ -89,10 +90,11 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
     found = []
     for level in levels:
         width = check_width(release, query, level)
-        few = None if stream.pan_private else compute_expected(release, query, level)
+        few = None if stream.pan_private or spread > 1 else compute_expected(release, query, level)
         settings = PartSettings(
             *(loss, release.horizon, release.window, chosen, stream.unit, width, few, stream.pan_private),
             shorter_windows=release.shorter_windows,
+            groups_per_event=spread,
         )
         found += [_build_part(group, query, level, settings, stream) for group in groups]
     return tuple(found)
@@ -123,7 +125,10 @@ def group_aggregates(aggregates: tuple[Aggregate, ...], *, shares: bool = True) 
 
 def _build_part(group: AggregateGroup, query: Query, level: int, settings: PartSettings, stream: Stream) -> CounterPart:
     draft = group.function.build(group, settings, stream)
-    measure = Measure(query.where, query.groups[:level], draft.values, draft.cell, query.lookups, query.columns)
+    measure = Measure(
+        *(query.where, query.groups[:level], draft.values, draft.cell, query.lookups, query.columns),
+        mapper=query.mapper,
+    )
     return CounterPart(level, draft.statistic, measure, draft.outputs, draft.is_code_count, predict=draft.predict)
 
 

@@ -31,6 +31,7 @@ from streamgauge.config.periods import Periods
 from streamgauge.config.settings import Label, PipelineFile, Release, Stream
 from streamgauge.plan.alerts import AlertColumn, build_alert_columns
 from streamgauge.plan.consistency import Adjustments, build_adjustments
+from streamgauge.plan.pairs import build_pair_query, check_slot
 from streamgauge.plan.parts import CONFIDENCE, CounterPart, build_parts, build_user_parts
 from streamgauge.plan.rollups import compute_width
 from streamgauge.plan.special_parts import build_discovered_parts, build_report_parts, resolve_loss
@@ -242,7 +243,7 @@ def count_groups(query: Query) -> int:
 
 def parse_query(file: PipelineFile, release: Release) -> Query:
     """Return the query of a release, with a column for each of its windows."""
-    query = sql.parse(release.sql, file.stream, file.lookups)
+    query = build_pair_query(file, release) if release.mapper else sql.parse(release.sql, file.stream, file.lookups)
     return split_aggregates(limit_places(query, release), release, file.stream.tick)
 
 
@@ -274,6 +275,7 @@ def plan_release(file: PipelineFile, release: Release, mechanisms: MechanismChoi
         query = parse_query(file, release)
         release = resolve_loss(release, query, file.stream)
         check_windows(release, query, file.stream)
+        check_slot(release, file.stream)
         parts = _build_parts(release, query, file.stream)
         alerts = build_alert_columns(query, release.alerts)
         adjustments = build_adjustments(release, query, file.stream)

@@ -36,6 +36,7 @@ from streamgauge.server.routes.intrusions import IntrusionRoutes
 from streamgauge.server.routes.ledger import PublicLedger
 from streamgauge.server.routes.live import LiveRoutes
 from streamgauge.server.routes.login import LoginRoutes
+from streamgauge.server.routes.mappers import MapperRoutes
 from streamgauge.server.routes.metrics import Metrics
 from streamgauge.server.routes.releases import ReleaseRoutes
 from streamgauge.server.routes.reports import ReportRoutes, list_public_paths
@@ -76,6 +77,7 @@ def build_app(
         *EventRoutes(runner, limits, metrics).routes(),
         *ReportRoutes(runner, limits).routes(),
         *asking.routes(),
+        *MapperRoutes(runner, limits).routes(),
         *IntrusionRoutes(asking).routes(),
         *ledger.routes(),
         *signing_in.routes(),

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.settings import Label
 
 
@@ -94,3 +95,4 @@ class Query:
     key: KeyColumn | None = None  # instead of groups, on one level: 1
     top: TopGroups | None = None  # the places of a release are ranks, if it ranks its groups
     report: Codes | None = None  # codes of a column of reports, whose values are the only groups
+    mapper: MapperSettings | None = None  # whose pairs are the events

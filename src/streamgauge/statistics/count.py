@@ -47,6 +47,7 @@ class Count(Statistic[Estimate]):
 
     NEEDS_VALUES: ClassVar[bool] = False
     CAN_ADAPT: ClassVar[bool] = True
+    CAN_SPAN_GROUPS: ClassVar[bool] = True
     open_ticks: bool = False
     shorter_windows: tuple[int, ...] = ()  # ticks: more sliding windows, from the same run and loss
     cells: int | None = None
@@ -67,7 +68,7 @@ class Count(Statistic[Estimate]):
     @property
     def tick_sensitivity(self) -> Sensitivity:
         one = Sensitivity(1, 1)
-        return unit_sensitivity(self.unit, one, one)
+        return unit_sensitivity(self.unit, one, one, groups=self.groups_per_event)
 
     @property
     def is_signed(self) -> bool:

@@ -142,6 +142,7 @@ class Statistic(ABC, Generic[R]):
     HAS_CHOICE: ClassVar[bool] = True  # true if the planner chooses its counter
     ERROR_GROWS: ClassVar[bool] = True  # true if the error depends on the tick, not on the number of events alone
     CAN_ADAPT: ClassVar[bool] = False  # true if counters that adapt to their data may be used
+    CAN_SPAN_GROUPS: ClassVar[bool] = False  # true if one event may count in several groups
     open_ticks = False  # true if a tick may come in parts, which are as noisy in memory as everything else
     loss: Loss
     _: KW_ONLY
@@ -150,6 +151,7 @@ class Statistic(ABC, Generic[R]):
     mechanism: MechanismSpec = None
     pan_private: bool = False
     unit: Unit = Event()
+    groups_per_event: int = 1  # maximum of different groups in which one event counts, once each
 
     def __init_subclass__(cls) -> None:
         """Use the module's claim as the docstring for `help`."""
@@ -513,7 +515,9 @@ def combine_power_sums(weights: Weights, sums: Sequence[npt.ArrayLike]) -> Ints:
     return made.view(np.int64).reshape(len(weights), *known[0].shape)
 
 
-def unit_sensitivity(unit: Unit, single: Sensitivity, pair: Sensitivity, *, in_place: bool = False) -> Sensitivity:
+def unit_sensitivity(
+    unit: Unit, single: Sensitivity, pair: Sensitivity, *, in_place: bool = False, groups: int = 1
+) -> Sensitivity:
     """Return the reach of a unit, from that of one event.
 
     `single` is the reach of an event's presence, over all its possible values. `pair` is that of two values of
@@ -523,7 +527,12 @@ def unit_sensitivity(unit: Unit, single: Sensitivity, pair: Sensitivity, *, in_p
     its tick and group moves from one value to another (`in_place`). One that may also change its group, or
     cease to count, is removed here and added there: twice as far in L1 and, in other places of the vector,
     twice the squared L2.
+
+    An event may count in several `groups`, with one value in each. Then it moves so many times as far in L1, in
+    squared L2 and in coordinates. A replaced one shares any number of groups with its other value. All three are
+    linear in that number, so the largest is at none or at all.
     """
+    single, pair = spread_over_groups(single, groups), spread_over_groups(pair, groups)
     if not unit.replace:
         return single.scale(unit.events)
     if in_place:
@@ -533,3 +542,8 @@ def unit_sensitivity(unit: Unit, single: Sensitivity, pair: Sensitivity, *, in_p
         max(2 * single.l2_squared, pair.l2_squared),
         max(2 * single.coordinates, pair.coordinates),
     )
+
+
+def spread_over_groups(move: Sensitivity, groups: int) -> Sensitivity:
+    """Return the sensitivity to `groups` such moves, each in coordinates of its own."""
+    return Sensitivity(move.l1 * groups, move.l2_squared * groups, move.coordinates * groups)

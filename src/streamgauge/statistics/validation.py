@@ -9,6 +9,7 @@ import numpy as np
 
 from streamgauge.continual import LinearMechanism, Mechanism, WindowBridge
 from streamgauge.continual.choice import parse_window
+from streamgauge.continual.validation import check_whole
 from streamgauge.noise import Grid
 from streamgauge.privacy import Approx, IntegerZcdp, Pure, Zcdp
 from streamgauge.privacy.rationals import parse_rational
@@ -36,6 +37,7 @@ def check_statistic(statistic: "Statistic[Any]") -> None:
     _convert_plain(statistic)
     if not isinstance(getattr(statistic.unit, "ticks", None), int):
         raise ValueError(f"unit must be an Event, WEvent, Tick or User, got {statistic.unit!r}")
+    _check_groups_per_event(statistic)
     if getattr(statistic, "shorter_windows", ()):
         _check_windows(statistic)
     if statistic.mechanism is not None:
@@ -54,6 +56,19 @@ def check_statistic(statistic: "Statistic[Any]") -> None:
     if getattr(statistic, "public_counts", False) and (not unit.replace or getattr(unit, "moves", False)):
         rule = "unless units are events replaced in place (unit=Event(replace=True))"
         raise ValueError(f"public_counts must be False {rule}, got True with {unit!r}")
+
+
+def _check_groups_per_event(statistic: "Statistic[Any]") -> None:
+    """Reject events in several groups where one group is assumed: public counts, cells, and adaptive counters."""
+    groups, claim = statistic.groups_per_event, statistic
+    check_whole("groups_per_event", groups)
+    if groups == 1:
+        return
+    one_group = not claim.CAN_SPAN_GROUPS or getattr(claim, "public_counts", False) or getattr(claim, "cells", None)
+    if one_group:
+        raise ValueError(f"groups_per_event must be 1 for this {type(claim).__name__}, got {groups}")
+    if claim.mechanism is not None and not issubclass(to_config(claim.mechanism).mechanism, LinearMechanism):
+        raise ValueError(f"groups_per_event must be 1 where the counter adapts to its data, got {groups}")
 
 
 def _check_windows(statistic: Any) -> None:

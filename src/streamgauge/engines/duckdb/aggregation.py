@@ -32,7 +32,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.engines.duckdb.connection import DuckConnection, double_literal
+from streamgauge.engines.duckdb.pairs import PairSource
 from streamgauge.engines.duckdb.rows import TICK, matched_column
 from streamgauge.localdp.report_bytes import pack_codes
 from streamgauge.plan.measure import (
@@ -68,7 +70,7 @@ class Frame:
 
     @classmethod
     def from_measure(cls, measure: Measure) -> "Frame":
-        return cls(Measure(measure.where, measure.groups, (), measure.cell, measure.lookups))
+        return cls(Measure(measure.where, measure.groups, (), measure.cell, measure.lookups, mapper=measure.mapper))
 
     def place(self, cell: str) -> str:
         """Return SQL of a BIGINT, or NULL if the event is dropped."""
@@ -90,6 +92,11 @@ class Aggregation:
     frames: tuple[Frame, ...]
     values: tuple[GridValue, ...]
     counters: tuple[str, ...] = ()  # SQL that counts records, in addition to their sums
+
+    @property
+    def mapper(self) -> MapperSettings | None:
+        """Mapper whose pairs are the rows, the same for all frames."""
+        return self.frames[0].measure.mapper
 
     @property
     def sums(self) -> list[str]:
@@ -258,6 +265,7 @@ class KeyedAggregation:
     measure: Measure
     counters: tuple[str, ...] = ()  # SQL by which records are counted
     keys: ClassVar[tuple[str, ...]] = ("frame", "tick", "key")
+    mapper: ClassVar[None] = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -290,15 +298,21 @@ class Answers:
     counters: Mapping[str, str] = field(
         default_factory=dict
     )  # SQL that is not NULL if a record lacks something, by its description
+    constant_work: bool = False  # if true, mappers spend all steps of each record
     aggregations: tuple[Aggregation | KeyedAggregation, ...] = field(init=False)
+    _pair_sources: dict[MapperSettings, PairSource] = field(init=False, default_factory=dict)
     _compacted_rows: dict[int, int] = field(init=False, default_factory=dict)  # size after the last compaction
 
     def __post_init__(self) -> None:
-        placed = [measure for measure in self.measures if measure.text is None]
+        placed = [measure for measure in self.measures if measure.text is None and measure.mapper is None]
         keyed = dict.fromkeys(measure for measure in self.measures if measure.text is not None)
         found: list[Aggregation | KeyedAggregation] = [*build_aggregations(placed, self.frames)]
         found += map(KeyedAggregation, keyed)
+        found = found or [*build_aggregations([Measure(None, ())])]  # counts records, if all measures are of pairs
         found[0] = replace(found[0], counters=tuple(self.counters.values()))
+        for mapper in dict.fromkeys(measure.mapper for measure in self.measures if measure.mapper is not None):
+            found += build_aggregations([each for each in self.measures if each.mapper == mapper], self.frames)
+            self._pair_sources[mapper] = PairSource(self.connection, mapper, self.constant_work)
         self.aggregations = tuple(found)
 
     def halve_frames(self) -> "Answers":
@@ -315,8 +329,18 @@ class Answers:
     def add(self, rows: str, chosen: str = "true") -> None:
         """Add up the rows of a row source, for all measures."""
         for at, each in enumerate(self.aggregations):
-            self.connection.run(f"INSERT INTO answer{at} {each.sql(rows, chosen)}")
-            self._compact(at, each)
+            if each.mapper is None:
+                self.connection.run(f"INSERT INTO answer{at} {each.sql(rows, chosen)}")
+                self._compact(at, each)
+        for mapper, source in self._pair_sources.items():
+            for pairs in source.iterate_tables(rows, chosen):
+                self._add_pairs(mapper, pairs)
+
+    def _add_pairs(self, mapper: MapperSettings, pairs: str) -> None:
+        for at, each in enumerate(self.aggregations):
+            if each.mapper == mapper:
+                self.connection.run(f"INSERT INTO answer{at} {each.sql(pairs, 'true')}")
+                self._compact(at, each)
 
     def counts(self) -> Counts:
         """Return the number of records that were read, and of dropped ones by rule."""

@@ -175,6 +175,7 @@ class DuckConnection:
         self._database: DuckDBPyConnection | None = None
         self._allowed_paths: list[str] = []
         self._blocks = 0  # read by this database
+        self.interrupts = 0  # number of calls of `interrupt`
 
     def allow(self, paths: Sequence[Path]) -> None:
         """Open a database that may read only these files, by their descriptors."""
@@ -219,6 +220,7 @@ class DuckConnection:
 
     def interrupt(self) -> None:
         """Interrupt the running query, if there is one. Another thread calls this."""
+        self.interrupts += 1
         if self._database is not None:
             import duckdb
 

@@ -26,6 +26,7 @@ from streamgauge.engines.duckdb.user_bounds import NoBounds, UserBounds
 from streamgauge.interfaces import EngineKind, EngineRequest, Range
 from streamgauge.noise import Ints
 from streamgauge.plan.measure import MAX_PASS_NUMBERS, RULES, Measure, Pass, split_ticks
+from streamgauge.plan.pairs import spends_all_steps
 from streamgauge.privacy import Tick, User
 from streamgauge.records.blocks import Block, DroppedRecord
 
@@ -76,7 +77,8 @@ class DuckEngine:
 
     def _build_answers(self, source: RowSource) -> Answers:
         measures = [reuse_label_codes(each, source.typed_columns) for each in source.measures]
-        return self.ANSWERS(self._connection, measures, counters=source.counters)
+        constant_work = spends_all_steps(self._stream)
+        return self.ANSWERS(self._connection, measures, counters=source.counters, constant_work=constant_work)
 
     def change_measures(self, measures: Sequence[Measure]) -> None:
         """Answer other measures from the next block on. Users stay bounded as they are."""

@@ -50,10 +50,12 @@ class PartSettings:
     expected: Fraction | None = None  # events of one of them in a tick
     is_pan_private: bool = False  # true if no exact value may stay in memory
     shorter_windows: tuple[int, ...] = ()  # ticks
+    groups_per_event: int = 1  # more for the pairs of a mapper
 
     def to_settings(self) -> dict[str, Any]:
         private: dict[str, Any] = {"pan_private": True, "open_ticks": True} if self.is_pan_private else {}
         private |= {"shorter_windows": self.shorter_windows} if self.shorter_windows else {}
+        private |= {"groups_per_event": self.groups_per_event} if self.groups_per_event > 1 else {}
         return private | {name: getattr(self, name) for name in ("horizon", "window", "mechanism", "unit")}
 
 

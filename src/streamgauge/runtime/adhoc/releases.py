@@ -47,6 +47,7 @@ from fractions import Fraction
 from typing import Any
 
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.mechanism import parse_json_setting
 from streamgauge.config.periods import Periods
 from streamgauge.config.release import Alert, parse_release
@@ -74,13 +75,18 @@ class AdHocRelease:
         return replace(self.release, requested_by=self.requested_by)
 
 
-def parse_adhoc_release(body: Mapping[str, Any], stream: Stream, max_groups: int | None = None) -> Release:
+def parse_adhoc_release(
+    body: Mapping[str, Any],
+    stream: Stream,
+    max_groups: int | None = None,
+    mappers: Mapping[str, MapperSettings] | None = None,
+) -> Release:
     """Parse a requested release from JSON, by the rules and keys of the file.
 
     Raises:
         PipelineFileError: if it breaks a rule.
     """
-    release = parse_release(body, stream)
+    release = parse_release(body, stream, mappers)
     if max_groups is None:
         return release
     if "max_groups" in body and release.max_groups > max_groups:
@@ -117,6 +123,7 @@ def restore_release(entry: ChargedRelease, ledger_log: LedgerLog) -> Release:
         alerts=tuple(map(Alert.from_json, block.get("alerts", ()))),
         consistent=block.get("consistent", False),
         column=entry.column,
+        mapper=MapperSettings.from_json(block["mapper"]) if "mapper" in block else None,
         window=window,
         shorter_windows=shorter_windows,
         partial=block.get("partial", False),

@@ -12,6 +12,7 @@ CPU time
 
     a frame         FRAME_COST; cells of an axis AXIS_COST more; each sum 1
     a discovery     DISCOVERY_COST
+    a mapper        MAPPER_COST to pass rows through it; 1 per STEPS_PER_COST steps of one record
     SQL             1 per CHARS_PER_COST characters; LAMBDA_COST per function (NULLIF, a division), which an engine
                     binds again at every nesting
     a part          PART_COST for the noise and intervals of each window; 1 per PLACES_PER_COST numbers of a tick
@@ -193,6 +194,7 @@ def find_engine_refusal(memory: str) -> str | None:
 
 FRAME_COST, AXIS_COST, DISCOVERY_COST, PART_COST, LAMBDA_COST = 3, 2, 5, 3, 2
 HASH_TABLE_COST = 20
+MAPPER_COST, STEPS_PER_COST = 10, 50_000
 CHARS_PER_COST, PLACES_PER_COST, BYTES_PER_COST, HASHES_PER_COST = 2**7, 2**14, 2**17, 2**11
 
 
@@ -212,10 +214,11 @@ def cpu_ms(plan: ReleasePlan) -> int:
 
 def measure_cost(measure: Measure) -> int:
     """Return the work of the engine for a measure, in approximate milliseconds."""
+    steps = 0 if measure.mapper is None else MAPPER_COST + measure.mapper.max_steps // STEPS_PER_COST
     if measure.key is not None:
         return DISCOVERY_COST + _text_cost(measure.key + (measure.where or ""))
     axis = measure.cell is not None and measure.cell.step is not None
-    return FRAME_COST + AXIS_COST * axis + measure.rows - 1 + _text_cost(_join_sql(measure))
+    return steps + FRAME_COST + AXIS_COST * axis + measure.rows - 1 + _text_cost(_join_sql(measure))
 
 
 def _join_sql(measure: Measure) -> str:

@@ -2,7 +2,8 @@
 // release. A plan reads declarations and the ledger only. It spends nothing and reveals nothing about the data.
 
 import { post } from "./api.js";
-import { byId, el, show } from "./dom.js";
+import { byId, choice, el, show } from "./dom.js";
+import { MapperEditor } from "./mapper_editor.js";
 import { MechanismFold, field } from "./mechanism.js";
 import { buildPlan, buildRefusal } from "./plan_view.js";
 import { currencies, lossText, parseFraction } from "./numbers.js";
@@ -59,8 +60,12 @@ export class RequestForm {
   #restoreDraft() {
     for (const name of DRAFT_FIELDS) if (name in this.draft) this[name].value = this.draft[name];
     this.fold.write(this.draft);
+    this.editor.write(this.draft);
     this.#updateFields();
   }
+
+  /** Return whether the request has a mapper instead of SQL. */
+  get isMapped() { return this.draft.language === "mapper"; }
 
   /** Show the fields that apply. Releases of reports have no loss and no mechanism. */
   #updateFields() {
@@ -69,7 +74,9 @@ export class RequestForm {
     this.sizeKind = sizeKind;
     this.span.setAttribute("aria-label", WINDOW_SIZES[sizeKind][1]);
     show(this.span, needsSpan(this.window.value));
-    this.free = readsReports(this.sql.value, this.stream);
+    this.free = !this.isMapped && readsReports(this.sql.value, this.stream);
+    show(this.sqlField, !this.isMapped);
+    show(this.editor.node, this.isMapped);
     for (const node of [this.lossField, this.fold.node]) show(node, !this.free);
     show(this.deltaField, this.#needsDelta());
   }
@@ -77,7 +84,7 @@ export class RequestForm {
   /** Return whether the SQL names a column whose groups are discovered, which takes a part of the budget's delta. */
   #needsDelta() {
     const names = (this.stream?.columns ?? []).filter((column) => column.discovered).map(({ name }) => name);
-    return !this.free && "delta" in (this.budget ?? {}) && names.some((name) => new RegExp(`\\b${name}\\b`, "i").test(this.sql.value));
+    return !this.free && !this.isMapped && "delta" in (this.budget ?? {}) && names.some((name) => new RegExp(`\\b${name}\\b`, "i").test(this.sql.value));
   }
 
   /** Return a tenth of what is left in a currency, or the usual loss. */
@@ -118,7 +125,7 @@ export class RequestForm {
 
   #form() {
     const names = currencies(this.budget);
-    const changed = () => { for (const name of DRAFT_FIELDS) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft); this.#updateFields(); this.#discardPlan(); };
+    const changed = () => { for (const name of DRAFT_FIELDS) this.draft[name] = this[name].value; Object.assign(this.draft, this.fold.draft, this.editor.draft); this.#updateFields(); this.#discardPlan(); };
     this.share = el("p", { class: "hint" });
     this.name = el("input", { name: "name", required: true, value: "my_release", pattern: "[A-Za-z_][A-Za-z0-9_]*", spellcheck: "false", autocomplete: "off", input: changed });
     this.sql = el("textarea", { name: "sql", rows: "4", required: true, spellcheck: "false", input: changed });
@@ -133,6 +140,9 @@ export class RequestForm {
     this.delta = el("input", { name: "delta", inputmode: "decimal", autocomplete: "off", spellcheck: "false", placeholder: "1e-8", input: changed });
     this.deltaField = field("Delta (δ)", this.delta, "For discovered groups: a part of the budget's delta, in addition.");
     this.fold = new MechanismFold(this.stream, changed);
+    this.editor = new MapperEditor(this.stream, changed);
+    this.sqlField = field("SQL", this.sql, columnsText(this.stream));
+    const languages = choice("Language", [["sql", "SQL"], ["mapper", "Mapper"]], this.isMapped ? "mapper" : "sql", (value) => { this.draft.language = value; changed(); });
     this.requestButton = el("button", { type: "submit", class: "main", disabled: true }, "Request it");
     this.planButton = el("button", { type: "button", click: () => this.#plan() }, "See cost and error");
     this.answer = el("div", { class: "answer", "aria-live": "polite" });
@@ -140,7 +150,7 @@ export class RequestForm {
     this.#restoreDraft();
     return [el("form", { id: "ask-form", novalidate: true, submit: (event) => { event.preventDefault(); this.#request(); } },
       this.share,
-      field("SQL", this.sql, columnsText(this.stream)),
+      !isAllReports(this.stream) && languages, this.sqlField, this.editor.node,
       el("div", { class: "fields two" }, field("Window", el("span", { class: "joined" }, this.window, this.span)),
         field("Name", this.name), this.lossField, this.deltaField),
       this.fold.node,
@@ -151,7 +161,8 @@ export class RequestForm {
   #body() {
     const kind = this.window.value;
     const window = needsSpan(kind) ? buildWindow(kind, this.span.value) : kind;
-    const release = { name: this.name.value.trim(), sql: this.sql.value.trim(), window, ...(kind === POLYNOMIAL && { horizon: "end" }) };
+    const query = this.isMapped ? { map: this.editor.body(), reduce: this.editor.reduce.value } : { sql: this.sql.value.trim() };
+    const release = { name: this.name.value.trim(), ...query, window, ...(kind === POLYNOMIAL && { horizon: "end" }) };
     const delta = this.delta.value.trim();
     return this.free ? release : {
       ...release, [this.currency.value]: Number(this.loss.value), ...(this.#needsDelta() && delta && { delta: Number(delta) }), ...this.fold.body(),

@@ -8,6 +8,7 @@ download_formats    formats of a download
 live                GET /api/live
 ledger              GET /api/ledger
 adhoc               plans and requests of analysts
+mappers             POST /api/mappers/check
 events              POST /api/events
 reports             POST /api/reports
 intrusions          POST /api/intrusions

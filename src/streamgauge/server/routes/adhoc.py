@@ -164,7 +164,8 @@ class AdHocRoutes:
         body, person = await read_json_object(request), find_person(request)
         try:
             file = self.runner.file
-            release = check_text_lengths(parse_adhoc_release(body, file.stream, file.server.adhoc_max_groups))
+            limit, mappers = file.server.adhoc_max_groups, file.mappers
+            release = check_text_lengths(parse_adhoc_release(body, file.stream, limit, mappers))
         except PipelineFileError as bad:
             raise HttpError(422, "bad_release", str(bad)) from None
         return AdHocRelease(release, person.name or "curator", person.share), person

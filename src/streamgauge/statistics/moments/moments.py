@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -229,6 +229,7 @@ class ChannelCombination:
 class MomentStatistic(Statistic[R]):
     """Base of means, variances and summaries: channels and their sensitivity."""
 
+    CAN_SPAN_GROUPS: ClassVar[bool] = True
     lower: Number | None = None
     upper: Number | None = None
     step: Number | None = None
@@ -261,9 +262,8 @@ class MomentStatistic(Statistic[R]):
 
     @cached_property
     def tick_sensitivity(self) -> Sensitivity:
-        return unit_sensitivity(
-            self.unit, self.moments.event_sensitivity, self.moments.replacement_sensitivity, in_place=self.public_counts
-        )
+        single, pair = self.moments.event_sensitivity, self.moments.replacement_sensitivity
+        return unit_sensitivity(self.unit, single, pair, in_place=self.public_counts, groups=self.groups_per_event)
 
     def build_increments(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Increments:
         return self.moments.build_increments(rows[0], groups, width)

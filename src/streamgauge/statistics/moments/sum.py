@@ -47,6 +47,7 @@ class Sum(Statistic[Estimate]):
     """
 
     CAN_ADAPT: ClassVar[bool] = True
+    CAN_SPAN_GROUPS: ClassVar[bool] = True
     lower: Number | None = None
     upper: Number | None = None
     step: Number | None = None
@@ -81,7 +82,7 @@ class Sum(Statistic[Estimate]):
     def tick_sensitivity(self) -> Sensitivity:
         peak, span = max(1, self.grid.bound()), max(1, self.grid.bound(replace=True))
         single, pair = Sensitivity(peak, peak**2), Sensitivity(span, span**2)
-        return unit_sensitivity(self.unit, single, pair, in_place=self.public_counts)
+        return unit_sensitivity(self.unit, single, pair, in_place=self.public_counts, groups=self.groups_per_event)
 
     def build_increments(self, rows: list[Column], groups: Ints, width: int, memory: Any) -> Increments:
         integers = self.grid.integers(rows[0])

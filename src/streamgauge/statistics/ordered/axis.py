@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import lcm, prod, ulp
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -173,10 +173,10 @@ class AxisProfile:
         return np.square(self.laws.map_scaled(lambda law: law.stddev))
 
 
-def level_sensitivity(unit: Unit, levels: int) -> Sensitivity:
+def level_sensitivity(unit: Unit, levels: int, groups: int = 1) -> Sensitivity:
     """Return the reach of a unit whose events add 1 to a node of each level."""
     single, pair = Sensitivity(levels, levels, levels), Sensitivity(2 * levels, 2 * levels, 2 * levels)
-    return unit_sensitivity(unit, single, pair)
+    return unit_sensitivity(unit, single, pair, groups=groups)
 
 
 def build_level_increments(axis: Axis, tree: ValueTree, values: Column, groups: Ints, width: int) -> Increments:
@@ -191,6 +191,7 @@ def build_level_increments(axis: Axis, tree: ValueTree, values: Column, groups: 
 class AxisStatistic(Statistic[R]):
     """Base of quantiles and extremes: one tree over one axis, and its sensitivity."""
 
+    CAN_SPAN_GROUPS: ClassVar[bool] = True
     lower: Number | None = None
     upper: Number | None = None
     step: Number | None = None
@@ -211,7 +212,7 @@ class AxisStatistic(Statistic[R]):
 
     @property
     def tick_sensitivity(self) -> Sensitivity:
-        return level_sensitivity(self.unit, self.tree.levels)
+        return level_sensitivity(self.unit, self.tree.levels, self.groups_per_event)
 
     def vector_size(self, width: int, memory: Any) -> int:
         return check_places_count("step", [self.channels, width], "take a larger one, or fewer groups")
