@@ -173,6 +173,11 @@ class CellState:
     cells: Ints  # noisy if pan-private, else exact
 
 
+def check_unreleased(state: CellState) -> None:
+    if state.releases:
+        raise LimitExceededError("releases must be at most 1, got 1 more", "releases_exhausted")
+
+
 class CountMinRun(ExclusiveState[CellState]):
     """Count-Min at work: items in, one release out."""
 
@@ -185,22 +190,20 @@ class CountMinRun(ExclusiveState[CellState]):
         self._rows = PolynomialHash.derive(self.key, independence=2, rows=claim.rows, buckets=claim.columns)
 
     def update(self, items: Items, weights: npt.ArrayLike | None = None) -> None:
-        """Add items, each with a weight (default 1) that is clipped to the bound."""
+        """Add items, each with a weight (default 1) that is clipped to the bound.
+
+        After the release the cells have no noise left, so further items are refused.
+        """
         columns = self._rows.columns(self._items.words(items))
         heavy = parse_weights(weights, self.claim.bound, columns.shape[1])
-        with self._exclusive() as state:
+        with self._exclusive(check_unreleased) as state:
             for cells, places in zip(state.cells, columns, strict=True):
                 np.add.at(cells, places, 1 if heavy is None else heavy)
 
     def release(self) -> CountMinRelease:
         """Return the cells with noise, once, and overwrite those in memory."""
-
-        def check(state: CellState) -> None:
-            if state.releases:
-                raise LimitExceededError("releases must be at most 1, got 1 more", "releases_exhausted")
-
         law = self.claim.distribution
-        with self._exclusive(check) as state:
+        with self._exclusive(check_unreleased) as state:
             cells = state.cells + law.draw(self.source, state.cells.size).reshape(state.cells.shape)
             wipe_state(state.cells)
             state.releases = 1
