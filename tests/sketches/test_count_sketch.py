@@ -126,6 +126,20 @@ def test_a_table_counts_in_one_tick_only() -> None:
     assert not table.cells.any()
 
 
+def test_merged_tables_count_once_over_several_ticks() -> None:
+    claim = CountSketch(sg.Zcdp(1), horizon=3, rows=3, columns=64)
+    run, total, machine = claim.start(KEY, SilentNoise()), claim.table(KEY), claim.table(KEY)
+    machine.update(["tea"])
+    found = []
+    for _ in range(3):
+        total.merge(machine)
+        found.append(run.step(total).estimate(["tea"], 0).value[0])
+    assert found == [1.0, 1.0, 1.0]
+    assert not machine.cells.any()
+    with pytest.raises(ValueError, match="other must be another table, got the table itself"):
+        machine.merge(machine)
+
+
 def test_pure_noise_of_one_release_fits_the_loss_exactly() -> None:
     claim = CountSketch(sg.Pure("1/2"), horizon=1, rows=3, columns=2)
     assert claim.counter.distribution == sg.noise.DiscreteLaplace(Fraction(6))

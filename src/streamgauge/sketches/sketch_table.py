@@ -104,11 +104,17 @@ class SketchTable:
         self.hash.add(self.cells, names, parse_weights(weights, self.bound, len(names)), self.bound)
 
     def merge(self, other: "SketchTable") -> None:
-        """Add another table of the same key and shape. The order of merges makes no difference."""
+        """Take over the sums of another table of the same key and shape. Any order of merges gives the same sums.
+
+        The other table is empty afterwards: if its items stayed, the next merge would count them again.
+        """
+        if self is other:
+            raise ValueError("other must be another table, got the table itself, whose items would count twice")
         same = self.hash.items.key == other.hash.items.key
         if not same or self.cells.shape != other.cells.shape or self.bound != other.bound:
             raise ValueError("other must be a table of the same key, shape and bound, got another")
         self.cells += other.cells
+        other.cells.fill(0)
 
     def estimate(self, items: Items) -> Floats:
         """Return the estimated total weight of each item."""
