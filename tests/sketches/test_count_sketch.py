@@ -321,3 +321,47 @@ def test_a_pan_private_sketch_counts_in_noisy_cells() -> None:
         claim.start(noise=sg.noise.SecureNoise())
     run = claim.start(KEY)
     assert run.step([1]).cells.shape == (3, 4)
+
+
+class Watched:
+    """A counter that keeps a view of the vector that it is given."""
+
+    tick = 1
+
+    def step(self, values: np.ndarray) -> np.ndarray:
+        self.given = values
+        return values.copy()
+
+    def stddev(self) -> float:
+        return 1.0
+
+
+class WatchedHash(CellHash):
+    """Hashes of which all slots and sums of rows can be looked at afterwards."""
+
+    def _sum_slots(self, slots: np.ndarray, weights: Any, bound: int) -> np.ndarray:
+        sums = super()._sum_slots(slots, weights, bound)
+        assert sums.any()
+        self.items.__dict__.setdefault("watched", []).extend([slots, sums])
+        return sums
+
+
+@pytest.mark.parametrize("kind", [CountSketch, HeavyKeys])
+def test_exact_cells_of_a_tick_are_overwritten(kind: Any) -> None:
+    """Freed blocks of the exact tick would be a view beside the noisy cells."""
+    settings = {**SMALL, "columns": 64, **({"levels": 2} if kind is HeavyKeys else {})}
+    run: Any = kind(sg.Zcdp(1), **settings, pan_private=True).start(KEY)
+    run.counter = Watched()
+    release = run.step([7] * 9)
+    assert not run.counter.given.any()
+    parts = release.levels if kind is HeavyKeys else [release]
+    assert all(np.abs(part.cells).max() == 9 for part in parts)
+
+
+@pytest.mark.parametrize("number", [3, 300])
+def test_sums_and_slots_of_rows_are_overwritten(number: int) -> None:
+    hashes = WatchedHash(ItemHash(KEY), 3, 64)
+    cells = np.zeros((3, 64), np.int64)
+    hashes.add(cells, hashes.items.names(["tea"] * number), None, 1)
+    assert np.abs(cells).sum() == 3 * number
+    assert not any(array.any() for array in hashes.items.__dict__["watched"])

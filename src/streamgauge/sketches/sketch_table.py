@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.prime_field import Words
@@ -60,13 +61,15 @@ class CellHash:
         """Add items to cells, (rows, columns); weights are at most `bound` each."""
         for part, heavy in iterate_chunks(names, weights):
             for row, slots in enumerate(self.slots(part)):
-                cells[row] += self._sum_slots(slots, heavy, bound)
+                with WipedArrays() as secret:
+                    cells[row] += secret(self._sum_slots(secret(slots), heavy, bound))
 
     def _sum_slots(self, slots: Ints, weights: Ints | None, bound: int) -> Ints:
         """Return what items add to the cells of a row. Sums are exact, also those in floats."""
         if SMALL_SHARE * len(slots) >= self.columns and len(slots) * bound < EXACT_FLOAT:
-            sums = np.bincount(slots, weights, 2 * self.columns)
-            return np.asarray(sums[: self.columns] - sums[self.columns :]).astype(np.int64)
+            with WipedArrays() as secret:
+                sums = secret(np.bincount(slots, weights, 2 * self.columns))
+                return secret(sums[: self.columns] - sums[self.columns :]).astype(np.int64)
         signed = 1 - 2 * (slots >= self.columns).astype(np.int64)
         found = np.zeros(self.columns, np.int64)
         np.add.at(found, slots & (self.columns - 1), signed if weights is None else signed * weights)
