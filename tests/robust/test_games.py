@@ -9,6 +9,7 @@ import pytest
 
 from streamgauge.robust import (
     AdaptiveDeletionError,
+    AnswerLimitError,
     BatchAttack,
     CopiesUsedError,
     ExactMoment,
@@ -120,6 +121,17 @@ def test_switching_ends_when_no_fresh_copy_is_left() -> None:
         robust.estimate()
     with pytest.raises(CopiesUsedError, match="copies must be more than 2 for this stream"):
         robust.update("tea", 1000), robust.estimate()
+
+
+def test_a_median_beyond_its_grid_ends_without_further_phases() -> None:
+    robust = PrivateMedian(counted(), copies=61, alpha=0.3, largest=1000, noise=InsecureNoise(1))
+    robust.update("tea", 20)
+    assert 300 < robust.estimate() < 600
+    for _ in range(3):
+        robust.update("tea", 1000)
+        with pytest.raises(AnswerLimitError, match="largest must be above the values of this stream, got 1"):
+            robust.estimate()
+    assert robust.phases == 2
 
 
 def test_an_answer_that_is_read_twice_is_one_query() -> None:
