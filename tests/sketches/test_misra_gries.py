@@ -19,7 +19,7 @@ from streamgauge.sketches.misra_gries import (
     find_threshold,
     publication_probability,
 )
-from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 from tests.support.sketch_streams import zipf_items
 
 Table = dict[bytes, int]
@@ -182,6 +182,15 @@ def test_all_keys_share_one_draw() -> None:
     variance = DiscreteLaplace(Fraction(1)).variance
     assert np.var(sums) == pytest.approx(6 * variance, rel=0.4)
     assert np.var(differences) == pytest.approx(2 * variance, rel=0.4)
+
+
+@pytest.mark.parametrize("items", [[], ["tea"], ["tea"] * 50 + ["salt"] * 30])
+def test_the_number_of_draws_does_not_depend_on_items(items: list[str]) -> None:
+    noise = CountedNoise(SilentNoise())
+    run = MisraGries(sg.Approx(1, MILLIONTH), counters=4).start(noise)
+    run.update(items)
+    run.release()
+    assert noise.requests == [("laplace", Fraction(1), 5)]
 
 
 def test_a_loaded_run_continues_alike() -> None:
