@@ -143,7 +143,7 @@ def test_plain_or_of_flipped_bits_is_found_out() -> None:
 @pytest.mark.statistical
 @pytest.mark.parametrize(("pan_private", "releases"), [(False, 1), (True, 1), (True, 3)])
 def test_bits_in_memory_and_in_releases_have_their_chances(pan_private: bool, releases: int) -> None:
-    claim = FlipMerge(sg.Pure(2), buckets=1024, levels=8, pan_private=pan_private, releases=releases)
+    claim = FlipMerge(sg.Pure(4), buckets=1024, levels=8, pan_private=pan_private, releases=releases)
     items = np.arange(400)
     places = np.unique(find_bits(ItemHash(KEY), items, 1024, 8))
     run = claim.start(KEY, InsecureNoise(1))
