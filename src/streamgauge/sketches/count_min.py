@@ -11,6 +11,9 @@ Privacy
     Noise of each draw is calibrated to that. An event before the look is hidden by the first draws, in both views. An
     event after it is hidden by the last draws. A plain Count-Min cannot be pan-private: its cells rest exact, so a look
     at an item's cells shows whether anybody had it. tests/sketches has that attack.
+    Not covered: a look at a run that is lost, if an older save of it is loaded. Both have the same first draws, so an
+    event of the lost part loses up to twice `loss`: its move of the look is hidden by the first draws, which then move
+    the release too. Load the newest save only, or begin again.
 
 Error
     Without noise the estimate is never too low, and too high by at most alpha F1 with probability 1 - beta. With noise
@@ -150,6 +153,8 @@ class CountMin:
         return CountMinRun(self, CellState(0, np.frombuffer(made, np.uint8).copy(), cells), source)
 
     def load(self, saved: SavedBytes, noise: Noise | None = None) -> "CountMinRun":
+        """Load a run that `CountMinRun.save` wrote: the newest save, of a run that took no items since."""
+
         def blank(width: int) -> CellState:
             return CellState(0, np.zeros(KEY_BYTES, np.uint8), np.zeros((self.rows, self.columns), np.int64))
 
