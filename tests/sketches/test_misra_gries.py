@@ -117,6 +117,11 @@ def test_thresholds_are_those_of_the_exact_tail(epsilon: str, delta: str, thresh
     assert find_threshold(Fraction(epsilon), Fraction(delta)) == threshold
 
 
+def test_the_least_delta_has_an_exact_threshold() -> None:
+    claim = MisraGries(sg.Approx(1, Fraction(1, 10**280)), counters=4)
+    assert 0 < claim.missed <= 1e-280 < publication_probability(claim.distribution, claim.threshold - 1)
+
+
 def test_publication_probability_matches_simulation() -> None:
     noise = DiscreteLaplace(Fraction(2))
     draws = noise.draw(InsecureNoise(4), 5 * 200_000).reshape(5, -1)
@@ -227,6 +232,9 @@ def test_several_items_of_a_unit_cost_by_group_privacy() -> None:
         ({"counters": 0}, "counters must be a whole number of at least 1, got 0"),
         ({"counters": 2**25}, "counters must be at most 2\\*\\*24"),
         ({"items_per_unit": 0}, "items_per_unit must be a whole number of at least 1"),
+        ({"loss": sg.Approx(1, Fraction(1, 10**400))}, "delta of an item must be at least 1e-280"),
+        ({"loss": sg.Approx(1, Fraction(1, 10**280)), "items_per_unit": 2}, "delta of an item must be at least 1e-280"),
+        ({"loss": sg.Approx(800, MILLIONTH)}, "epsilon must be at most 256, got 800"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], rule: str) -> None:
