@@ -118,6 +118,15 @@ def test_units_that_a_sketch_does_not_bound_are_refused() -> None:
         CountSketch(sg.Zcdp(1), horizon=1, unit=sg.Tick(3)).table(KEY)
 
 
+def test_a_tick_as_the_unit_takes_no_table() -> None:
+    run = CountSketch(sg.Zcdp(1), horizon=1, rows=3, columns=64, unit=sg.Tick(3)).start(KEY, SilentNoise())
+    table = SketchTable(CellHash(ItemHash(KEY), 3, 64), bound=1)
+    table.update(["tea"] * 99)
+    with pytest.raises(ValueError, match="unit must be one event for tables"):
+        run.step(table)
+    assert run.tick == 0
+
+
 def test_a_table_counts_in_one_tick_only() -> None:
     claim = CountSketch(sg.Zcdp(1), horizon=2, rows=3, columns=64)
     run, table = claim.start(KEY, SilentNoise()), claim.table(KEY)
