@@ -264,6 +264,12 @@ def test_pan_private_runs_keep_no_key_of_noise() -> None:
         claim.start(KEY).merge_exact(claim.start(KEY))
 
 
+def test_a_table_is_not_merged_with_itself() -> None:
+    table = FlipMerge(sg.Pure(1), buckets=4, levels=4).start(KEY).release()
+    with pytest.raises(ValueError, match="other must be a table of another run, got the table itself"):
+        table.merge(table)
+
+
 def test_tables_of_other_keys_are_refused() -> None:
     one, two = (FlipMerge(sg.Pure(1), buckets=16, levels=4).start(key(i)) for i in range(2))
     with pytest.raises(ValueError, match="other must be a run of the same claim and key"):
