@@ -50,6 +50,11 @@ def test_killed_user_tables_publish_every_tick_once():
         killed(run, ("guard_written", 3), ("noise_drawn", 1))
 
 
+def test_killed_sketches_publish_every_tick_once():
+    with Watched("private sketched") as run:
+        killed(run, ("noise_drawn", 2), ("store_committed", 2))
+
+
 def test_twin_that_publishes_before_commit_is_caught():
     with (
         Watched("private often", twin="publish_first") as run,

@@ -18,6 +18,8 @@ from tests.support.crash_readers import Watched, unbroken
         ("followed users", "fault", True),
         ("followed weighed", "fault", False),
         ("windows", "kill", False),
+        ("sketched", "kill", False),
+        ("followed sketched", "kill", False),
     ],
 )
 def test_a_run_that_dies_at_every_step_is_one_run(kind, how, noisy):

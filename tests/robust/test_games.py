@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import streamgauge as sg
 from streamgauge.robust import (
     AdaptiveDeletionError,
+    AnswerLimitError,
     BatchAttack,
     CopiesUsedError,
     ExactMoment,
@@ -22,7 +24,8 @@ from streamgauge.robust import (
     play,
 )
 from streamgauge.sketches import CellHash, ItemHash, SecondMoment, SketchTable
-from streamgauge.testing.noise import InsecureNoise
+from streamgauge.statistics import private_median
+from streamgauge.testing.noise import CountedNoise, InsecureNoise
 from tests.support.sketch_streams import key
 
 ROWS = 40
@@ -120,6 +123,51 @@ def test_switching_ends_when_no_fresh_copy_is_left() -> None:
         robust.estimate()
     with pytest.raises(CopiesUsedError, match="copies must be more than 2 for this stream"):
         robust.update("tea", 1000), robust.estimate()
+
+
+def test_each_phase_pays_for_one_vector_and_one_median() -> None:
+    """Scales 4/epsilon and 8/epsilon each lose a quarter of epsilon, and the median half."""
+    noise = CountedNoise(InsecureNoise(1))
+    robust = PrivateMedian(counted(), copies=61, alpha=0.3, largest=10**6, epsilon=3, noise=noise)
+    phases = []
+    for weight in (100, 1, 1, 10**2, 1):
+        robust.update("tea", weight)
+        robust.estimate()
+        phases.append(robust.phases)
+    laplace = [(scale, size) for kind, scale, size in noise.requests if kind == "laplace"]
+    thresholds, queries = (laplace.count((Fraction(each, 3), 1)) for each in (4, 8))
+    assert phases[-1] == 2
+    assert (thresholds, queries) == (3, 5)
+    assert len(laplace) == 8
+    medians = [each for each in noise.requests if each[0] == "uniform"]
+    assert len(medians) == 2
+
+
+def test_the_median_of_a_phase_has_half_of_its_epsilon() -> None:
+    """Half of a small epsilon accepts many points, so another share would choose others."""
+    phases, epsilon = 0, Fraction(1, 10)
+    for seed in range(20):
+        noise, twin = InsecureNoise(seed), InsecureNoise(seed)
+        robust = PrivateMedian(ExactMoment, copies=61, alpha=0.3, largest=1000, epsilon=epsilon, noise=noise)
+        robust.update("tea", 5)
+        answer = robust.estimate()
+        for scale in (4, 8):
+            twin.laplace(scale / epsilon, 1)
+        if robust.phases:
+            phases += 1
+            assert answer == private_median([25.0] * 61, robust._grid, sg.Pure(epsilon / 2), noise=twin)
+    assert phases > 5
+
+
+def test_a_median_beyond_its_grid_ends_without_further_phases() -> None:
+    robust = PrivateMedian(counted(), copies=61, alpha=0.3, largest=1000, noise=InsecureNoise(1))
+    robust.update("tea", 20)
+    assert 300 < robust.estimate() < 600
+    for _ in range(3):
+        robust.update("tea", 1000)
+        with pytest.raises(AnswerLimitError, match="largest must be above the values of this stream, got 1"):
+            robust.estimate()
+    assert robust.phases == 2
 
 
 def test_an_answer_that_is_read_twice_is_one_query() -> None:

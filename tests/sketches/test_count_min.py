@@ -109,6 +109,28 @@ def test_a_run_is_released_once_and_can_be_moved() -> None:
         claim.start(noise=sg.noise.SecureNoise())
 
 
+@pytest.mark.parametrize("pan_private", [True, False])
+def test_a_released_run_takes_no_further_items(pan_private: bool) -> None:
+    """The released cells are zeros without noise: a look would show who came afterwards."""
+    claim = CountMin(sg.Pure(1), rows=2, columns=8, pan_private=pan_private)
+    run = claim.start(KEY)
+    run.release()
+    for made in (run, claim.load(run.save())):
+        with pytest.raises(LimitExceededError, match="releases must be at most 1, got 1 more"):
+            made.update(["tea"])
+        assert not np.frombuffer(made.save()[-32 - 128 : -32], np.int64).any()
+
+
+def test_an_older_save_shares_its_draws_with_the_lost_run() -> None:
+    """Limit of the claim: with its release, a look at the lost run pays for an event twice."""
+    claim = CountMin(sg.Pure(1), rows=2, columns=8, pan_private=True)
+    lost = claim.start(KEY)
+    loaded = claim.load(lost.save(), SilentNoise())
+    lost.update(["tea"])
+    look = np.frombuffer(lost.save()[-32 - 128 : -32], np.int64).reshape(2, 8)
+    assert sorted((look - loaded.release().cells).ravel().tolist()) == [0] * 14 + [1] * 2
+
+
 def test_expected_minimum_of_one_cell_is_zero() -> None:
     assert expect_minimum(DiscreteLaplace(3), 1) == pytest.approx(0, abs=1e-12)
     assert expect_minimum(DiscreteLaplace(3), 5, 2) < expect_minimum(DiscreteLaplace(3), 5) < 0

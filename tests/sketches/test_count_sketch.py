@@ -118,12 +118,35 @@ def test_units_that_a_sketch_does_not_bound_are_refused() -> None:
         CountSketch(sg.Zcdp(1), horizon=1, unit=sg.Tick(3)).table(KEY)
 
 
+def test_a_tick_as_the_unit_takes_no_table() -> None:
+    run = CountSketch(sg.Zcdp(1), horizon=1, rows=3, columns=64, unit=sg.Tick(3)).start(KEY, SilentNoise())
+    table = SketchTable(CellHash(ItemHash(KEY), 3, 64), bound=1)
+    table.update(["tea"] * 99)
+    with pytest.raises(ValueError, match="unit must be one event for tables"):
+        run.step(table)
+    assert run.tick == 0
+
+
 def test_a_table_counts_in_one_tick_only() -> None:
     claim = CountSketch(sg.Zcdp(1), horizon=2, rows=3, columns=64)
     run, table = claim.start(KEY, SilentNoise()), claim.table(KEY)
     table.update(["tea"])
     assert [run.step(table).estimate(["tea"], 0).value[0] for _ in range(2)] == [1.0, 1.0]
     assert not table.cells.any()
+
+
+def test_merged_tables_count_once_over_several_ticks() -> None:
+    claim = CountSketch(sg.Zcdp(1), horizon=3, rows=3, columns=64)
+    run, total, machine = claim.start(KEY, SilentNoise()), claim.table(KEY), claim.table(KEY)
+    machine.update(["tea"])
+    found = []
+    for _ in range(3):
+        total.merge(machine)
+        found.append(run.step(total).estimate(["tea"], 0).value[0])
+    assert found == [1.0, 1.0, 1.0]
+    assert not machine.cells.any()
+    with pytest.raises(ValueError, match="other must be another table, got the table itself"):
+        machine.merge(machine)
 
 
 def test_pure_noise_of_one_release_fits_the_loss_exactly() -> None:
@@ -307,3 +330,47 @@ def test_a_pan_private_sketch_counts_in_noisy_cells() -> None:
         claim.start(noise=sg.noise.SecureNoise())
     run = claim.start(KEY)
     assert run.step([1]).cells.shape == (3, 4)
+
+
+class Watched:
+    """A counter that keeps a view of the vector that it is given."""
+
+    tick = 1
+
+    def step(self, values: np.ndarray) -> np.ndarray:
+        self.given = values
+        return values.copy()
+
+    def stddev(self) -> float:
+        return 1.0
+
+
+class WatchedHash(CellHash):
+    """Hashes of which all slots and sums of rows can be looked at afterwards."""
+
+    def _sum_slots(self, slots: np.ndarray, weights: Any, bound: int) -> np.ndarray:
+        sums = super()._sum_slots(slots, weights, bound)
+        assert sums.any()
+        self.items.__dict__.setdefault("watched", []).extend([slots, sums])
+        return sums
+
+
+@pytest.mark.parametrize("kind", [CountSketch, HeavyKeys])
+def test_exact_cells_of_a_tick_are_overwritten(kind: Any) -> None:
+    """Freed blocks of the exact tick would be a view beside the noisy cells."""
+    settings = {**SMALL, "columns": 64, **({"levels": 2} if kind is HeavyKeys else {})}
+    run: Any = kind(sg.Zcdp(1), **settings, pan_private=True).start(KEY)
+    run.counter = Watched()
+    release = run.step([7] * 9)
+    assert not run.counter.given.any()
+    parts = release.levels if kind is HeavyKeys else [release]
+    assert all(np.abs(part.cells).max() == 9 for part in parts)
+
+
+@pytest.mark.parametrize("number", [3, 300])
+def test_sums_and_slots_of_rows_are_overwritten(number: int) -> None:
+    hashes = WatchedHash(ItemHash(KEY), 3, 64)
+    cells = np.zeros((3, 64), np.int64)
+    hashes.add(cells, hashes.items.names(["tea"] * number), None, 1)
+    assert np.abs(cells).sum() == 3 * number
+    assert not any(array.any() for array in hashes.items.__dict__["watched"])

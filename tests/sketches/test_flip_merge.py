@@ -141,9 +141,9 @@ def test_plain_or_of_flipped_bits_is_found_out() -> None:
 
 
 @pytest.mark.statistical
-@pytest.mark.parametrize("pan_private", [False, True])
-def test_bits_in_memory_and_in_releases_have_their_chances(pan_private: bool) -> None:
-    claim = FlipMerge(sg.Pure(2), buckets=1024, levels=8, pan_private=pan_private)
+@pytest.mark.parametrize(("pan_private", "releases"), [(False, 1), (True, 1), (True, 3)])
+def test_bits_in_memory_and_in_releases_have_their_chances(pan_private: bool, releases: int) -> None:
+    claim = FlipMerge(sg.Pure(4), buckets=1024, levels=8, pan_private=pan_private, releases=releases)
     items = np.arange(400)
     places = np.unique(find_bits(ItemHash(KEY), items, 1024, 8))
     run = claim.start(KEY, InsecureNoise(1))
@@ -262,6 +262,12 @@ def test_pan_private_runs_keep_no_key_of_noise() -> None:
     assert isinstance(claim.start().source, EphemeralNoise)
     with pytest.raises(ValueError, match="other must be a run of the same claim and key with exact memory"):
         claim.start(KEY).merge_exact(claim.start(KEY))
+
+
+def test_a_table_is_not_merged_with_itself() -> None:
+    table = FlipMerge(sg.Pure(1), buckets=4, levels=4).start(KEY).release()
+    with pytest.raises(ValueError, match="other must be a table of another run, got the table itself"):
+        table.merge(table)
 
 
 def test_tables_of_other_keys_are_refused() -> None:

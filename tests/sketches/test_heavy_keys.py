@@ -55,6 +55,15 @@ def test_keys_outside_of_the_domain_are_dropped_one_by_one() -> None:
             assert (one.cells == other.cells).all()
 
 
+def test_a_tick_as_the_unit_counts_its_first_keys() -> None:
+    claim = HeavyKeys(sg.Zcdp(1), levels=2, horizon=1, rows=3, columns=64, unit=sg.Tick(3))
+    assert claim.sensitivity == sg.privacy.Sensitivity(18, 54, 18)
+    releases = [claim.start(KEY, SilentNoise()).step(keys) for keys in ([999, 5, None, 6, 5, 7, 8], [5, 6, 5])]
+    for one, other in zip(*(release.levels for release in releases), strict=True):
+        assert (one.cells == other.cells).all()
+        assert np.abs(one.cells).sum() <= 9
+
+
 def test_a_loaded_run_continues_bit_for_bit() -> None:
     claim = HeavyKeys(sg.Zcdp(1), levels=2, horizon=2, rows=3, columns=8)
     noise, other = InsecureNoise(1), InsecureNoise(1)

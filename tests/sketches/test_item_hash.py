@@ -1,6 +1,7 @@
 """Keyed names and bits of items, hostile ones included."""
 
 import enum
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from scipy.stats import binomtest
 
 from streamgauge.sketches import ItemHash, create_key
 from streamgauge.sketches.item_hash import parse_item, parse_weights
+from tests.support.sketch_streams import key
 
 KEY = bytes(range(32))
 
@@ -96,6 +98,17 @@ def test_every_bit_is_fair_and_follows_item_and_key() -> None:
     for words in (one, one ^ two, one[:, :2] ^ one[:, 2:]):
         ones = np.unpackbits(np.ascontiguousarray(words).view(np.uint8).reshape(4096, -1), axis=1).sum(axis=0)
         assert all(binomtest(int(count), 4096).pvalue > 1e-12 for count in {int(ones.min()), int(ones.max())})
+
+
+def test_threads_that_share_a_hash_find_the_same_bits() -> None:
+    """A release is read in one thread while its run steps in another."""
+    numbers = np.arange(50_000)
+    with ThreadPoolExecutor(4) as pool:
+        for seed in range(5):
+            shared, alone = ItemHash(key(seed)), ItemHash(key(seed))
+            expected = alone.bits(alone.names(numbers), 3)
+            found = pool.map(lambda _, hashes=shared: hashes.bits(hashes.names(numbers), 3), range(8))
+            assert all(np.array_equal(each, expected) for each in found)
 
 
 def test_keys_are_fresh_and_checked() -> None:

@@ -19,7 +19,7 @@ from streamgauge.sketches.misra_gries import (
     find_threshold,
     publication_probability,
 )
-from streamgauge.testing.noise import InsecureNoise, SilentNoise
+from streamgauge.testing.noise import CountedNoise, InsecureNoise, SilentNoise
 from tests.support.sketch_streams import zipf_items
 
 Table = dict[bytes, int]
@@ -117,6 +117,11 @@ def test_thresholds_are_those_of_the_exact_tail(epsilon: str, delta: str, thresh
     assert find_threshold(Fraction(epsilon), Fraction(delta)) == threshold
 
 
+def test_the_least_delta_has_an_exact_threshold() -> None:
+    claim = MisraGries(sg.Approx(1, Fraction(1, 10**280)), counters=4)
+    assert 0 < claim.missed <= 1e-280 < publication_probability(claim.distribution, claim.threshold - 1)
+
+
 def test_publication_probability_matches_simulation() -> None:
     noise = DiscreteLaplace(Fraction(2))
     draws = noise.draw(InsecureNoise(4), 5 * 200_000).reshape(5, -1)
@@ -184,6 +189,15 @@ def test_all_keys_share_one_draw() -> None:
     assert np.var(differences) == pytest.approx(2 * variance, rel=0.4)
 
 
+@pytest.mark.parametrize("items", [[], ["tea"], ["tea"] * 50 + ["salt"] * 30])
+def test_the_number_of_draws_does_not_depend_on_items(items: list[str]) -> None:
+    noise = CountedNoise(SilentNoise())
+    run = MisraGries(sg.Approx(1, MILLIONTH), counters=4).start(noise)
+    run.update(items)
+    run.release()
+    assert noise.requests == [("laplace", Fraction(1), 5)]
+
+
 def test_a_loaded_run_continues_alike() -> None:
     claim = MisraGries(sg.Approx(1, MILLIONTH), counters=5)
     noise = InsecureNoise(2)
@@ -218,6 +232,9 @@ def test_several_items_of_a_unit_cost_by_group_privacy() -> None:
         ({"counters": 0}, "counters must be a whole number of at least 1, got 0"),
         ({"counters": 2**25}, "counters must be at most 2\\*\\*24"),
         ({"items_per_unit": 0}, "items_per_unit must be a whole number of at least 1"),
+        ({"loss": sg.Approx(1, Fraction(1, 10**400))}, "delta of an item must be at least 1e-280"),
+        ({"loss": sg.Approx(1, Fraction(1, 10**280)), "items_per_unit": 2}, "delta of an item must be at least 1e-280"),
+        ({"loss": sg.Approx(800, MILLIONTH)}, "epsilon must be at most 256, got 800"),
     ],
 )
 def test_impossible_settings_are_refused(settings: dict[str, Any], rule: str) -> None:

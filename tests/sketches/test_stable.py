@@ -1,12 +1,13 @@
 """p-stable sketches, the second moment, and the private release that carries nothing."""
 
 from math import pi
+from typing import Any
 
 import numpy as np
 import pytest
 
 import streamgauge as sg
-from streamgauge.sketches import ExperimentalReleaseError, PStable, SecondMoment, release_stable
+from streamgauge.sketches import ExperimentalReleaseError, PStable, PStableSketch, SecondMoment, release_stable
 from streamgauge.sketches.stable import quantize_rows, stable_values
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.sketch_streams import KEY, key, zipf_items
@@ -105,3 +106,22 @@ def test_settings_out_of_range_are_refused() -> None:
         PStable(p=0.01)
     with pytest.raises(ValueError, match="domain must be at most 2\\*\\*20"):
         PStable().start(KEY).sensitivity(2**21)
+
+
+class OverflowingSketch(PStableSketch):
+    """A sketch whose rows are infinite at item 0, as values of p = 0.05 rarely are."""
+
+    def columns(self, items: Any) -> Any:
+        return np.where(np.asarray(items) == 0, np.inf, super().columns(items))
+
+
+class OverflowingStable(PStable):
+    def start(self, key: bytes | None = None) -> PStableSketch:
+        return OverflowingSketch(self, key or KEY)
+
+
+def test_rows_that_overflow_are_refused_whatever_the_items() -> None:
+    """No noise hides the -2^63 to which infinity over infinity is rounded."""
+    for items in ([0, 1], [1]):
+        with pytest.raises(ValueError, match="key must give finite rows over the domain, got an overflow"):
+            release_stable(OverflowingStable(p=0.05, rows=3), items, sg.Pure(1), domain=16, experimental=True)

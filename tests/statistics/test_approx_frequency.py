@@ -1,5 +1,6 @@
 """Totals of texts of a large domain: keys, intervals, stated errors, saved runs, hostile items."""
 
+from itertools import combinations_with_replacement, product
 from math import inf
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 import streamgauge as sg
 from streamgauge.continual.state_io import InvalidSaveError
+from streamgauge.privacy import Sensitivity
 from streamgauge.sketches import CountSketch
 from streamgauge.statistics import ApproxFrequency
 from streamgauge.statistics.keys.approx_frequency import find_order_bounds
@@ -29,6 +31,30 @@ def test_each_run_draws_a_key_of_its_own() -> None:
     assert len({fixed.start(noise=SilentNoise()).step(["t1", "x", "y"]).value.tobytes() for _ in range(5)}) == 1
     assert "key" not in repr(fixed)
     assert fixed.identity() == claim.identity()
+
+
+UNITS = [
+    (sg.Event(), 1, (3, 3, 3)),
+    (sg.Event(replace=True), 1, (6, 12, 6)),
+    (sg.Tick(2), 2, (6, 12, 6)),
+    (sg.User(max_events_per_tick=2, max_ticks=2), 2, (6, 12, 6)),
+]
+
+
+@pytest.mark.parametrize(("unit", "events", "reach"), UNITS)
+def test_a_unit_moves_cells_exactly_as_declared(unit: Any, events: int, reach: tuple[int, int, int]) -> None:
+    """All events of three texts, none or a group of two, under 40 keys: the bounds hold and are reached."""
+    found = np.zeros(3, np.int64)
+    shapes = list(combinations_with_replacement(product(["t1", "x", "y", None], [0, 1]), events))
+    for seed in range(40):
+        claim = build(unit=unit, rows=3, hash_columns=2, key=key(seed))
+        assert claim.tick_sensitivity == Sensitivity(*reach)
+        vectors = [claim.compute_totals(*zip(*shape, strict=True), 2) for shape in shapes]
+        others = vectors if unit.replace else [np.zeros_like(vectors[0])]
+        moves = np.array([one - other for one in vectors for other in others])
+        sizes = np.abs(moves).sum(axis=1), (moves**2).sum(axis=1), np.count_nonzero(moves, axis=1)
+        found = np.maximum(found, [size.max() for size in sizes])
+    assert tuple(found.tolist()) == reach
 
 
 def test_a_loaded_run_has_the_same_key() -> None:

@@ -64,6 +64,23 @@ def test_draws_follow_the_exact_law() -> None:
     assert sum((found[place] - each) ** 2 / each for place, each in enumerate(expected)) < chi2.isf(1e-9, 4)
 
 
+@pytest.mark.statistical
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_loss_gives_the_law_of_its_rate(replace: bool) -> None:
+    """A quarter of epsilon if a value is replaced, else half of it."""
+    values, points, epsilon, runs = [0, 0, 1, 2, 2, 2, 2], 4, 2, 3000
+    source = InsecureNoise(1)
+    draws = [
+        private_median(values, range(points), sg.Pure(epsilon), replace=replace, noise=source) for _ in range(runs)
+    ]
+    scores, misses = median_scores(np.array(values), points).tolist(), []
+    for rate in (epsilon / (4 if replace else 2), epsilon / (2 if replace else 4)):
+        expected = [runs * chance for chance in selection_law(scores, rate)]
+        misses.append(sum((draws.count(place) - each) ** 2 / each for place, each in enumerate(expected)))
+    right, wrong = misses
+    assert right < chi2.isf(1e-9, points - 1) < wrong
+
+
 @pytest.mark.parametrize("exponent", ["0", "1/7", "1", "5/2", "9"])
 def test_exponential_coins_have_their_exact_chance(exponent: str) -> None:
     size, chance = 200_000, exp(-float(Fraction(exponent)))

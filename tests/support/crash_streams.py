@@ -51,18 +51,28 @@ DENSITY = {"name": "density", "sql": "SELECT DENSITY(u) FROM v", "window": "runn
 DENSITIES = tuple({**DENSITY, "name": f"density_{place}", "epsilon": 1} for place in range(8))
 LEFT = {"name": "distinct", "sql": "SELECT COUNT(DISTINCT d) FROM v"}
 NET = {"name": "counts", "sql": "SELECT g, COUNT(*) FROM v GROUP BY g"}
+PAGES = {
+    "name": "pages",
+    "sql": (  # two items share 5 of 9 cells with probability below 1e-9, so sums without noise do not follow the key
+        "SELECT g, APPROX_FREQUENCY(k, 'k1', 256), APPROX_FREQUENCY(k, 'k17', 256) FROM v "
+        "WHERE k IN ('k1', 'k17') GROUP BY g"
+    ),
+    "window": "running",
+}
 RELEASES = (EACH, RUNNING, DISTINCT, SLIDING, SHORT)
 BRIEF = (EACH, RUNNING)
 OF_USERS = (EACH, RUNNING, SEEN, SLIDING, SHORT)
 PLACES = {"each": 2, "running": 1, "distinct": 1, "sliding": 2, "short": 1, "smooth": 2, "windows": 2} | {
     "counts": 2,
     "latest": 2,
+    "pages": 2,
     "density": 1,
     **{str(each["name"]): 1 for each in DENSITIES},
 }
 MEASURES = {"each": 2, "running": 2, "distinct": 1, "sliding": 1, "short": 1, "smooth": 3, "windows": 2} | {
     "counts": 1,
     "latest": 1,
+    "pages": 2,
     "density": 1,
     **{str(each["name"]): 1 for each in DENSITIES},
 }
@@ -171,6 +181,11 @@ KINDS = {
     "weighed": Kind(30, releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
     "followed weighed": Kind(30, mode="streaming", releases=(LEFT, NET), sinks=SINKS[:1], weight="w"),
     "windows": Kind(30, releases=(SEVERAL,), sinks=SINKS[:1]),
+    "sketched": Kind(30, releases=(PAGES,), sinks=SINKS[:1]),
+    "followed sketched": Kind(30, mode="streaming", releases=(PAGES,), sinks=SINKS[:1]),
+    "private sketched": Kind(
+        5, "http", "streaming", releases=({**PAGES, "horizon": "50s"},), sinks=SINKS[:1], private=True
+    ),
     "input": Kind(30, source="-", unit=USERS, releases=OF_USERS, sinks=SINKS[:1]),
     "sent": Kind(12, source="http", mode="streaming", sinks=SINKS[:1]),
     "sent users": Kind(12, source="http", mode="streaming", unit=RENEWED, releases=BRIEF, sinks=SINKS[:1]),

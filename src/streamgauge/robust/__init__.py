@@ -14,13 +14,14 @@ generalisation     why it works: differential privacy generalises
 from streamgauge.robust.adversaries import BatchAttack, MomentAttack, RandomAdversary
 from streamgauge.robust.game import Estimator, ExactMoment, GameResult, PointEstimator, StreamAdversary, play
 from streamgauge.robust.generalisation import Generalisation, measure_generalisation
-from streamgauge.robust.hidden_copies import PrivateMedian
+from streamgauge.robust.hidden_copies import AnswerLimitError, PrivateMedian
 from streamgauge.robust.insertions import AdaptiveDeletionError
 from streamgauge.robust.sizes import RobustSizes, find_sizes
 from streamgauge.robust.switching import CopiesUsedError, SketchSwitching
 
 __all__ = [
     "AdaptiveDeletionError",
+    "AnswerLimitError",
     "BatchAttack",
     "CopiesUsedError",
     "Estimator",

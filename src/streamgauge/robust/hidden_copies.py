@@ -32,6 +32,10 @@ from streamgauge.statistics import private_median
 GRID_STEPS_PER_ALPHA = 8
 
 
+class AnswerLimitError(RuntimeError):
+    """The answer reached the end of the grid, beyond which it would be wrong at a new phase for each query."""
+
+
 class PrivateMedian:
     """An estimator within about (1 + alpha) of the truth against an adversary, from copies of an oblivious one.
 
@@ -79,7 +83,12 @@ class PrivateMedian:
         self._is_current = False
 
     def estimate(self) -> float:
-        """Return the answer; one query for each update, however often it is read."""
+        """Return the answer; one query for each update, however often it is read.
+
+        Raises:
+            AnswerLimitError: if an answer has reached `largest`. That follows from answers alone.
+        """
+        self._check_answer()
         if self._is_current:
             return self._answer
         self._is_current = True
@@ -89,7 +98,14 @@ class PrivateMedian:
             self._answer = private_median(found, self._grid, Pure(self.epsilon / 2), noise=self._source)
             self._phases += 1
             self._threshold = self._draw_threshold()
+            self._check_answer()
         return self._answer
+
+    def _check_answer(self) -> None:
+        if self._answer >= self._grid[-1]:
+            raise AnswerLimitError(
+                f"largest must be above the values of this stream, got {float(self._grid[-1]):.6g}; use exact counters"
+            )
 
     def _draw_threshold(self) -> int:
         return len(self._copies) // 2 + int(self._source.laplace(4 / self.epsilon, 1)[0])

@@ -192,8 +192,7 @@ class CountSketch:
 
     def table(self, key: bytes) -> SketchTable:
         """Return an empty exact table of a key, for one machine of several. Its memory is exact."""
-        if isinstance(self.unit, Tick):
-            raise ValueError("unit must be one event for tables, which do not bound a tick, got Tick")
+        check_table_unit(self.unit)
         return SketchTable(CellHash(ItemHash(key), self.rows, self.columns), self.bound)
 
     def start(self, key: bytes | None = None, noise: Noise | None = None) -> "CountSketchRun":
@@ -220,6 +219,11 @@ def check_unit(unit: Unit, items_per_event: int = 1) -> None:
         raise ValueError(f"unit must be Event, WEvent or Tick ({where}), got {unit!r}")
     if isinstance(unit, Tick) and items_per_event > 1:
         raise ValueError(f"items_per_event must be 1 where ticks are the unit, got {items_per_event}")
+
+
+def check_table_unit(unit: Unit) -> None:
+    if isinstance(unit, Tick):
+        raise ValueError("unit must be one event for tables, which do not bound a tick, got Tick")
 
 
 def limit_items(
@@ -277,6 +281,7 @@ class CountSketchRun:
 
         An item counts in one tick: if it stayed in the table, the next step would count it again.
         """
+        check_table_unit(self.claim.unit)
         if self.claim.items_per_event > 1:
             raise ValueError("items must be a list where events have several, which tables do not clip, got a table")
         if table.hash.items.key != self.key or table.cells.shape != (self.claim.rows, self.claim.columns):

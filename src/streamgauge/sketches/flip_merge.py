@@ -65,7 +65,13 @@ class BitTable:
         return self.flip / (1 - self.flip)
 
     def merge(self, other: "BitTable", noise: RandomSource | None = None) -> "BitTable":
-        """Return the bits of the union of both streams. Flipped bits need coins; see the module."""
+        """Return the bits of the union of both streams. Flipped bits need coins; see the module.
+
+        The tables must come from different runs. Releases of one run share the flips of its memory, so the estimate of
+        their merge would be far too low.
+        """
+        if self is other:
+            raise ValueError("other must be a table of another run, got the table itself")
         if self.bits.shape != other.bits.shape or self.key != other.key:
             raise ValueError("other must be a table of the same key and shape, got another")
         if not self.flip and not other.flip:

@@ -29,6 +29,7 @@ from streamgauge.continual import LinearMechanism, choose
 from streamgauge.continual.run import Run
 from streamgauge.continual.state_io import SavedBytes
 from streamgauge.continual.validation import check_whole
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints, Noise
 from streamgauge.privacy import Event, Loss, Sensitivity, Unit
 from streamgauge.sketches.count_sketch import (
@@ -158,15 +159,17 @@ class HeavyKeysRun:
 
     def step(self, keys: Items, weights: npt.ArrayLike | None = None) -> HeavyKeysRelease:
         """Close a tick and release it."""
-        parsed, inside = self._parse_keys(keys)
-        heavy = parse_weights(weights, self.claim.bound, len(parsed))
         shape = self.claim.levels, self.claim.rows, self.claim.columns
-        cells = np.zeros(shape, np.int64)
-        kept, kept_weights = limit_items(self.claim.unit, parsed[inside], None if heavy is None else heavy[inside])
-        for level, place in enumerate(self.hashes):
-            prefixes = kept >> (DIGIT_BITS * (self.claim.levels - 1 - level))
-            place.add(cells[level], place.items.names(prefixes), kept_weights, self.claim.bound)
-        noisy = np.asarray(self.counter.step(cells.reshape(-1)), np.float64).reshape(shape)
+        with WipedArrays() as secret:
+            parsed, inside = map(secret, self._parse_keys(keys))
+            heavy = parse_weights(weights, self.claim.bound, len(parsed))
+            chosen, chosen_weights = secret(parsed[inside]), None if heavy is None else secret(heavy[inside])
+            kept, kept_weights = limit_items(self.claim.unit, chosen, chosen_weights)
+            cells = secret(np.zeros(shape, np.int64))
+            for level, place in enumerate(self.hashes):
+                prefixes = secret(kept >> (DIGIT_BITS * (self.claim.levels - 1 - level)))
+                place.add(cells[level], secret(place.items.names(prefixes)), kept_weights, self.claim.bound)
+            noisy = np.asarray(self.counter.step(cells.reshape(-1)), np.float64).reshape(shape)
         stddev, tick = self.counter.stddev(), self.counter.tick
         found = (CountSketchRelease(tick, part, place, stddev) for part, place in zip(noisy, self.hashes, strict=True))
         return HeavyKeysRelease(tick, tuple(found))

@@ -15,6 +15,7 @@ are the empty text.
 
 from collections.abc import Iterator
 from hashlib import blake2b
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -91,6 +92,7 @@ class ItemHash:
     def __init__(self, key: bytes) -> None:
         self.key = check_key(key)
         self._encryptors: list[CipherContext] = []
+        self._lock = Lock()  # a context works for one thread at a time, and runs share theirs with their releases
 
     def names(self, items: Items) -> Words:
         """Return the names of items, two words each."""
@@ -115,7 +117,9 @@ class ItemHash:
         data = np.ascontiguousarray(names, "<u8").tobytes()
         parts = []
         for block in range(blocks):
-            parts.append(np.frombuffer(self._encryptor(block).update(data), "<u8").reshape(-1, 2))
+            with self._lock:
+                encrypted = self._encryptor(block).update(data)
+            parts.append(np.frombuffer(encrypted, "<u8").reshape(-1, 2))
         return np.concatenate(parts, axis=1) if blocks > 1 else parts[0]
 
     def _encryptor(self, block: int) -> CipherContext:

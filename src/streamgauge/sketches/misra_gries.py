@@ -47,6 +47,8 @@ from streamgauge.sketches.item_hash import Item, Items, list_parsed
 FOREIGN_KEYS = 4  # keys that one of two neighbouring tables lacks
 FLOAT_MARGIN = 1 + 1e-9  # on probabilities in floats, far above their error
 MAX_COUNTERS = 2**24
+MAX_EPSILON = 256
+MIN_DELTA = Fraction(1, 10**280)  # of one item; far below it, floats of probabilities are 0
 TEXT_TAG, NUMBER_TAG = b"t", b"n"
 DUMMY_TAG: Final = b"d"  # the smallest of the tags
 
@@ -104,6 +106,10 @@ class MisraGries:
         check_whole("items_per_unit", self.items_per_unit)
         if self.counters > MAX_COUNTERS:
             raise ValueError(f"counters must be at most 2**24, got {self.counters}")
+        if self.loss.epsilon > MAX_EPSILON:
+            raise ValueError(f"epsilon must be at most {MAX_EPSILON}, got {self.loss.epsilon}")
+        if self.item_loss.delta < MIN_DELTA:
+            raise ValueError(f"delta of an item must be at least 1e-280, got {self.loss.delta} of a unit")
         self.threshold  # noqa: B018 - settings without a threshold are rejected now
 
     @property

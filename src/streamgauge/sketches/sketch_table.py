@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints
 from streamgauge.noise.coerce import Floats
 from streamgauge.prime_field import Words
@@ -60,13 +61,15 @@ class CellHash:
         """Add items to cells, (rows, columns); weights are at most `bound` each."""
         for part, heavy in iterate_chunks(names, weights):
             for row, slots in enumerate(self.slots(part)):
-                cells[row] += self._sum_slots(slots, heavy, bound)
+                with WipedArrays() as secret:
+                    cells[row] += secret(self._sum_slots(secret(slots), heavy, bound))
 
     def _sum_slots(self, slots: Ints, weights: Ints | None, bound: int) -> Ints:
         """Return what items add to the cells of a row. Sums are exact, also those in floats."""
         if SMALL_SHARE * len(slots) >= self.columns and len(slots) * bound < EXACT_FLOAT:
-            sums = np.bincount(slots, weights, 2 * self.columns)
-            return np.asarray(sums[: self.columns] - sums[self.columns :]).astype(np.int64)
+            with WipedArrays() as secret:
+                sums = secret(np.bincount(slots, weights, 2 * self.columns))
+                return secret(sums[: self.columns] - sums[self.columns :]).astype(np.int64)
         signed = 1 - 2 * (slots >= self.columns).astype(np.int64)
         found = np.zeros(self.columns, np.int64)
         np.add.at(found, slots & (self.columns - 1), signed if weights is None else signed * weights)
@@ -104,11 +107,17 @@ class SketchTable:
         self.hash.add(self.cells, names, parse_weights(weights, self.bound, len(names)), self.bound)
 
     def merge(self, other: "SketchTable") -> None:
-        """Add another table of the same key and shape. The order of merges makes no difference."""
+        """Take over the sums of another table of the same key and shape. Any order of merges gives the same sums.
+
+        The other table is empty afterwards: if its items stayed, the next merge would count them again.
+        """
+        if self is other:
+            raise ValueError("other must be another table, got the table itself, whose items would count twice")
         same = self.hash.items.key == other.hash.items.key
         if not same or self.cells.shape != other.cells.shape or self.bound != other.bound:
             raise ValueError("other must be a table of the same key, shape and bound, got another")
         self.cells += other.cells
+        other.cells.fill(0)
 
     def estimate(self, items: Items) -> Floats:
         """Return the estimated total weight of each item."""

@@ -147,6 +147,7 @@ def release_stable(
 
     Raises:
         ExperimentalReleaseError: unless `experimental` is True, since the release tells nothing of the data.
+        ValueError: if a row overflows at an item of the domain. That follows from the key alone.
     """
     sketch = claim.start(key)
     largest = sketch.sensitivity(domain)
@@ -157,6 +158,8 @@ def release_stable(
             f"experimental must be True for a release of p-stable rows: noise of about {typical:.2g} a row, "
             f"while all {domain} items together reach {signal:.2g}; use FlipMerge or Distinct"
         )
+    if not np.isfinite(largest).all():
+        raise ValueError("key must give finite rows over the domain, got an overflow: draw another key")
     whole = quantize_rows(sketch, items, largest, domain)
     scale = Fraction(GRID_LEVELS * claim.rows) / loss.epsilon
     source = noise if noise is not None else SecureNoise()

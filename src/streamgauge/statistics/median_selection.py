@@ -10,6 +10,8 @@ Privacy
     Promise: `Pure` loss. Proof: s moves by at most D, in either direction. Permute-and-flip then loses epsilon (McKenna
     and Sheldon). The scores are not monotone, so the 2 stays: without it, 1.44 epsilon is lost by lists of four
     values (enumerated in tests/statistics). Scores are integers and coins exact, so no rounding is in the law.
+    Time: coins are drawn once for each different score. So the duration depends on the values: 1000 values far apart
+    take 20 times as long as 1000 equal ones. The promise does not cover it. Publish results on a clock.
 
 Error
     The rank of the result is off by at most (D/epsilon) ln(points/beta) with probability 1 - beta.
