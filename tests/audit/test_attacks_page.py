@@ -7,7 +7,7 @@ from streamgauge.audit.broken import ExperimentNoise, every_twin
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "attacks.md").read_text()
-ITEMS = 20
+ITEMS = 21
 NAMED = re.findall(r"`(tests/[\w/]+\.py)::(test_\w+)`", PAGE)
 
 

@@ -35,7 +35,7 @@ EDITOR = """async ([stream, source, rows, reply]) => {
     return {
         before, after, sent, lines: form.querySelectorAll('.lines li').length,
         marked: [...form.querySelectorAll('.lines .marked')].map((node) => node.textContent),
-        refusal: form.querySelector('.mapper .refusal').textContent,
+        refusal: form.querySelector('.mapper .refusal-line').textContent,
         tried: [...form.querySelectorAll('.tried p')].map((node) => node.textContent),
     };
 }"""

@@ -34,7 +34,8 @@ export class Groups {
   /** Set the groups, each {key, name, depth, value}. Return the visible ones, each with the index of its colour. */
   setGroups(groups) {
     const changed = groups.length !== this.known.length;
-    this.known = groups.length > DEFAULT_VISIBLE ? [...groups].sort(compareLargest) : groups;
+    const isSorted = groups.length > DEFAULT_VISIBLE || groups.some(({ rank }) => rank !== undefined);
+    this.known = isSorted ? [...groups].sort(compareLargest) : groups;
     if (!this.isChosen) this.#followLargest();
     const places = new Map(this.known.map(({ key }, place) => [key, place]));
     const shown = [...this.slots.keys()].filter((key) => places.has(key));

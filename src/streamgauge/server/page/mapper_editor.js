@@ -30,7 +30,7 @@ export class MapperEditor {
     const input = (name, value, more = {}) => el("input", { name, value, spellcheck: "false", autocomplete: "off", input: this.changed, ...more });
     this.source = el("textarea", { name: "source", rows: "10", spellcheck: "false", "aria-label": "Mapper", input: this.changed, scroll: () => { this.lines.scrollTop = this.source.scrollTop; } });
     this.lines = el("ol", { class: "lines", "aria-hidden": "true" });
-    this.refusal = el("p", { class: "refusal", role: "alert", hidden: true });
+    this.refusal = el("p", { class: "refusal-line", role: "alert", hidden: true });
     this.columns = input("columns", stream?.columns?.[0]?.name ?? "");
     this.keys = input("keys", "all");
     this.pairs = input("max_pairs", "1", { type: "number", min: "1", step: "1" });
