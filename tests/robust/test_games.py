@@ -155,7 +155,7 @@ def test_the_median_of_a_phase_has_half_of_its_epsilon() -> None:
             twin.laplace(scale / epsilon, 1)
         if robust.phases:
             phases += 1
-            assert answer == private_median([25.0] * 61, robust._grid, sg.Pure(epsilon / 2), noise=twin)
+            assert answer == private_median([25.0] * 61, robust.grid, sg.Pure(epsilon / 2), noise=twin)
     assert phases > 5
 
 

@@ -3,7 +3,7 @@
 from fractions import Fraction
 from functools import partial
 from itertools import combinations_with_replacement, permutations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -348,10 +348,12 @@ class Watched:
 class WatchedHash(CellHash):
     """Hashes of which all slots and sums of rows can be looked at afterwards."""
 
-    def _sum_slots(self, slots: np.ndarray, weights: Any, bound: int) -> np.ndarray:
-        sums = super()._sum_slots(slots, weights, bound)
+    watched: ClassVar[list[np.ndarray]] = []
+
+    def sum_slots(self, slots: np.ndarray, weights: Any, bound: int) -> np.ndarray:
+        sums = super().sum_slots(slots, weights, bound)
         assert sums.any()
-        self.items.__dict__.setdefault("watched", []).extend([slots, sums])
+        self.watched.extend([slots, sums])
         return sums
 
 
@@ -373,4 +375,5 @@ def test_sums_and_slots_of_rows_are_overwritten(number: int) -> None:
     cells = np.zeros((3, 64), np.int64)
     hashes.add(cells, hashes.items.names(["tea"] * number), None, 1)
     assert np.abs(cells).sum() == 3 * number
-    assert not any(array.any() for array in hashes.items.__dict__["watched"])
+    assert len(hashes.watched) >= 6
+    assert not any(array.any() for array in hashes.watched)

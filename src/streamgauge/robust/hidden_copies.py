@@ -66,7 +66,7 @@ class PrivateMedian:
         if self.epsilon <= 0:
             raise ValueError(f"epsilon must be above 0, got {epsilon}")
         steps = int(np.log(largest) / np.log1p(alpha / GRID_STEPS_PER_ALPHA)) + 2
-        self._grid = np.append(0.0, (1 + alpha / GRID_STEPS_PER_ALPHA) ** np.arange(steps))
+        self.grid = np.append(0.0, (1 + alpha / GRID_STEPS_PER_ALPHA) ** np.arange(steps))
         self._copies = [make() for _ in range(copies)]
         self._source = noise if noise is not None else SecureNoise()
         self._answer, self._phases, self._is_current = 0.0, 0, False
@@ -95,16 +95,16 @@ class PrivateMedian:
         found = [copy.estimate() for copy in self._copies]
         wrong = sum(not is_near(self._answer, each, 1 + self.alpha / 2) for each in found)
         if wrong + int(self._source.laplace(8 / self.epsilon, 1)[0]) >= self._threshold:
-            self._answer = private_median(found, self._grid, Pure(self.epsilon / 2), noise=self._source)
+            self._answer = private_median(found, self.grid, Pure(self.epsilon / 2), noise=self._source)
             self._phases += 1
             self._threshold = self._draw_threshold()
             self._check_answer()
         return self._answer
 
     def _check_answer(self) -> None:
-        if self._answer >= self._grid[-1]:
+        if self._answer >= self.grid[-1]:
             raise AnswerLimitError(
-                f"largest must be above the values of this stream, got {float(self._grid[-1]):.6g}; use exact counters"
+                f"largest must be above the values of this stream, got {float(self.grid[-1]):.6g}; use exact counters"
             )
 
     def _draw_threshold(self) -> int:

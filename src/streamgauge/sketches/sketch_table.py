@@ -62,9 +62,9 @@ class CellHash:
         for part, heavy in iterate_chunks(names, weights):
             for row, slots in enumerate(self.slots(part)):
                 with WipedArrays() as secret:
-                    cells[row] += secret(self._sum_slots(secret(slots), heavy, bound))
+                    cells[row] += secret(self.sum_slots(secret(slots), heavy, bound))
 
-    def _sum_slots(self, slots: Ints, weights: Ints | None, bound: int) -> Ints:
+    def sum_slots(self, slots: Ints, weights: Ints | None, bound: int) -> Ints:
         """Return what items add to the cells of a row. Sums are exact, also those in floats."""
         if SMALL_SHARE * len(slots) >= self.columns and len(slots) * bound < EXACT_FLOAT:
             with WipedArrays() as secret:
