@@ -217,11 +217,14 @@ class UserMemory(Protocol):
         ...
 
     def save(self, ticks: int) -> SavedParts:
-        """Return the whole memory, padded for `ticks` open ticks."""
+        """Return the parts to write when a tick closes, padded for `ticks` open ticks.
+
+        Together with the parts that were written before and not replaced, they are the whole memory.
+        """
         ...
 
     def save_changed(self) -> SavedParts:
-        """Return the changes since the whole memory was last saved."""
+        """Return the parts to write between two closed ticks."""
         ...
 
     def restore(self, state: Mapping[str, bytes]) -> None: ...

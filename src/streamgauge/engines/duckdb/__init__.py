@@ -6,6 +6,7 @@ rows           typed rows with tick and user
 aggregation    sums by tick, group and cell
 scan_files     scans of batch files
 scan_live      scans of live blocks
+user_counts    counts of users in sorted arrays
 user_bounds    bounds on users of live sources
 engine         `DuckEngine`
 """
