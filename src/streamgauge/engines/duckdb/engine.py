@@ -92,6 +92,7 @@ class DuckEngine:
         """Return the sums of the ticks from `first` to `last`, pass by pass."""
         self._connection.allow([each.path for each in ranges if each.is_clean])
         scan = self.FILE_SCAN(self._source, self._reader, self._answers, ranges, stop)
+        scan.split_users()
         return scan.passes(list(split_ticks(self._answers.measures, first, last, self.MAX_PASS_NUMBERS)))
 
     def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:
