@@ -102,6 +102,8 @@ class FileScan:
     files: Sequence[Range]
     stop: Flag | None = None  # checked in a query, between blocks, and whenever the load is reduced
     parts: int = 1
+    share: int = 0  # of the users that this scan counts
+    shares: int = 1  # a power of two; each share has as many parts
     untrusted_paths: frozenset[Path] = frozenset()
     counts: Counts = field(default_factory=zero_counts, init=False)  # until they are returned
     absences: Absences = field(default_factory=dict, init=False)  # until they are returned
@@ -198,7 +200,7 @@ class FileScan:
         pieces = self.reader.build_pieces(self.files, self.untrusted_paths)
         unit = self.source.stream.unit
         if isinstance(unit, User | Tick):
-            for part in range(self.parts):
+            for part in range(self.share, self.parts, self.shares):
                 self._add_users(pieces, unit, first, last, UserPart(part, self.parts))
             return
         ticks = build_file_tick_rule(self.source.stream, first, last)
