@@ -99,6 +99,10 @@ class Range(Protocol):
         """Return the records as Arrow tables of some columns, if the range is columnar."""
         ...
 
+    def split(self, size: int) -> "Sequence[Range]":
+        """Return ranges of about `size` bytes with the same records, or only this one if it cannot be cut."""
+        ...
+
 
 class BatchSource(Protocol):
     """Complete source."""

@@ -4,7 +4,7 @@ import os
 import random
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event as Flag
 from typing import Any
@@ -13,15 +13,18 @@ import pytest
 
 from streamgauge.engines import DuckEngine, EngineError
 from streamgauge.engines.duckdb.connection import EngineMemoryError
+from streamgauge.engines.duckdb.engine import open_embedded
 from streamgauge.engines.processes.engine import PROCESSES, ProcessEngine
 from streamgauge.engines.processes.pool import Worker, WorkerPool
 from streamgauge.engines.processes.tasks import redact_failure
 from streamgauge.interfaces import EngineRequest, StopRequestedError
 from streamgauge.plan.measure import Measure, Pass
 from streamgauge.privacy import Tick, Unit, User
+from streamgauge.sources.errors import SourceError
 from streamgauge.sources.file import FileRange
 from streamgauge.testing.contracts import add_passes, check_engine, check_engine_changes, check_engine_ranges
-from tests.support.declared import ALL, BY_REGION, REGIONS, SECRET, TICKS, counted, json_line, stream
+from tests.support.declared import ALL, BY_REGION, HEADER, REGIONS, SECRET, TICKS, counted, csv_line, json_line, stream
+from tests.support.pipelines import one_a_second, pipeline, published, run, tables, write
 
 NOTES = Measure(None, (), columns=frozenset({"note"}), key='"note"')
 USERS = User(max_events_per_tick=2, max_ticks=3)
@@ -154,6 +157,27 @@ def test_changed_measures_reach_the_workers(tmp_path: Path) -> None:
         assert add_passes(tested.scan_ranges(ranges, 1, TICKS)) == add_passes(whole.scan_ranges(ranges, 1, TICKS))
 
 
+class SlicingEngine(ProcessEngine):
+    MIN_TASK_BYTES = 1000
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv"])
+def test_slices_of_one_file_have_each_record_once(tmp_path: Path, kind: str) -> None:
+    header, line = (HEADER, csv_line) if kind == "csv" else (None, json_line)
+    lines = [b",".join(name.encode() for name in HEADER)] * (kind == "csv") + [line(each).encode() for each in RECORDS]
+    path = tmp_path / "all"
+    path.write_bytes(b"\n".join(lines))
+    whole = FileRange(path, True, header, kind)
+    for size in (100, 1000, 3000):
+        blocks = [block.data for part in whole.split(size) for block in part.blocks()]
+        assert b"".join(blocks) == b"".join(line(each).encode() + b"\n" for each in RECORDS)
+    declared = replace(request(), stream=stream(kind))
+    with SlicingEngine(declared, 2) as tested, open_embedded(declared) as known:
+        found, expected = (list(each.scan_ranges([whole], 1, TICKS)) for each in (tested, known))
+    assert (add_passes(found), counted(found)) == (add_passes(expected), counted(expected))
+    assert counted(found)["records"] == len(RECORDS)
+
+
 @dataclass(frozen=True)
 class DeadlyRange:
     """A range that kills each process that reads it."""
@@ -162,6 +186,9 @@ class DeadlyRange:
     is_clean: bool = False
     header: None = None
     size: int = 1
+
+    def split(self, size: int) -> Any:
+        return [self]
 
     def blocks(self) -> Any:
         os.kill(os.getpid(), signal.SIGKILL)
@@ -196,11 +223,23 @@ def test_stop_ends_all_workers(tmp_path: Path) -> None:
         list(tested.scan_ranges([*cut(tmp_path, 6), EndlessRange(begun)], 1, TICKS, stop))
 
 
-def test_unreadable_range_fails_without_its_text(tmp_path: Path) -> None:
+class FaultyRange(DeadlyRange):
+    """A range that raises an error with data."""
+
+    def blocks(self) -> Any:
+        raise ValueError("a record")
+
+
+def test_failure_in_a_worker_has_no_data(tmp_path: Path) -> None:
     with ProcessEngine(request(), 2) as tested, pytest.raises(EngineError, match="got a failure in a worker process"):
-        list(
-            tested.scan_ranges([*cut(tmp_path, 7), FileRange(tmp_path / "secret name", True, None, "jsonl")], 1, TICKS)
-        )
+        list(tested.scan_ranges([*cut(tmp_path, 7), FaultyRange(tmp_path)], 1, TICKS))
+
+
+def test_missing_file_is_named(tmp_path: Path) -> None:
+    missing = FileRange(tmp_path / "missing", True, None, "jsonl")
+    for unit in (None, USERS):
+        with ProcessEngine(request(unit), 2) as tested, pytest.raises(SourceError, match="missing"):
+            list(tested.scan_ranges([*cut(tmp_path, 8), missing], 1, TICKS))
 
 
 class CleverError(EngineMemoryError):
@@ -230,3 +269,22 @@ def test_engine_opens_with_as_many_processes_as_requested() -> None:
         assert isinstance(engine, ProcessEngine)
         assert isinstance(other, ProcessEngine)
         assert (engine.processes, other.processes) == (3, len(os.sched_getaffinity(0)))
+
+
+@pytest.mark.parametrize(
+    "unit", ["event", {"user": "u", "max_events_per_tick": 2, "max_ticks": 4}], ids=["event", "user"]
+)
+def test_pipeline_of_processes_publishes_the_same_releases(tmp_path: Path, unit: Any) -> None:
+    found = []
+    for kind in ("embedded", "processes"):
+        folder = tmp_path / kind
+        (folder / "days").mkdir(parents=True)
+        for day in range(3):
+            write(folder, one_a_second()[day::3], f"days/{day}.jsonl")
+        options = {"processes": 2} if kind == "processes" else {}
+        declared = tables(source="days", format="jsonl", unit=unit) | {"engine": {"kind": kind, "options": options}}
+        made = pipeline(folder, declared)
+        run(made)
+        found.append(published(made))
+    assert found[0] == found[1]
+    assert sum(map(sum, found[0])) == (100 if unit == "event" else 24)

@@ -1,6 +1,6 @@
 """Engine that scans a batch with several processes of this machine.
 
-    events    each task has some of the ranges
+    events    each task has some of the ranges; large files of lines are cut into slices
     users     each task reads all ranges and counts one share of the users, by the hash of their texts
     ticks     the bounds of ticks need all events in one place: the embedded engine scans them
     live      blocks are small, and users are bounded in their order: the embedded engine scans them
@@ -37,6 +37,7 @@ class ProcessEngine:
 
     POOL: ClassVar[type[WorkerPool]] = WorkerPool
     MAX_PASS_NUMBERS: ClassVar[int] = MAX_PASS_NUMBERS
+    MIN_TASK_BYTES: ClassVar[int] = 2**24  # smaller slices of a file cost more than they save
 
     def __init__(self, request: EngineRequest, processes: int) -> None:
         self.processes = processes
@@ -67,8 +68,11 @@ class ProcessEngine:
         if isinstance(unit, User):
             shares = 1 << self.processes.bit_length() - 1
             return [ScanTask(ranges, first, last, share, shares) for share in range(shares)]
-        count = min(len(ranges), TASKS_PER_PROCESS * self.processes)
-        return [ScanTask(ranges[number::count], first, last) for number in range(count)]
+        most = TASKS_PER_PROCESS * self.processes
+        size = max(self.MIN_TASK_BYTES, sum(each.size for each in ranges) // most)
+        parts = [part for each in ranges for part in each.split(size)] if self.processes > 1 else ranges
+        count = min(len(parts), most)
+        return [ScanTask(parts[number::count], first, last) for number in range(count)]
 
     def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:
         """Return the sums of a live block."""
