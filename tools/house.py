@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
     "modules": 478,
-    "code lines": 52_380,
+    "code lines": 52_440,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from queue import Empty, Queue
 from threading import Event as Flag
 from threading import Thread
@@ -22,7 +23,10 @@ from streamgauge.plan.measure import Pass
 
 Answer = list[Pass] | Exception
 MAX_ATTEMPTS = 3
-WORKER_COMMAND = ("-P", "-m", "streamgauge.engines.processes.worker")
+ROOT = Path(__file__).resolve().parents[3]  # of the imports, wherever the package is
+WORKER_CODE = (
+    "import sys; sys.path.insert(0, sys.argv[1]); from streamgauge.engines.processes.worker import main; main()"
+)
 
 
 class Worker:
@@ -42,9 +46,9 @@ class Worker:
     def _start(self) -> "subprocess.Popen[bytes]":
         """Start the process in a session of its own, which no Ctrl-C of the terminal reaches."""
         pipe, null = subprocess.PIPE, subprocess.DEVNULL
-        command = [sys.executable, *WORKER_COMMAND]
+        command = [sys.executable, "-P", "-c", WORKER_CODE, str(ROOT)]
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, start_new_session=True)
-        for message in (sys.path, self.request):
+        for message in ([str(ROOT), *sys.path], self.request):
             write_message(cast("BinaryIO", self.process.stdin), message)
         return self.process
 
@@ -122,4 +126,5 @@ def _answer(worker: Worker, task: ScanTask, ended: Flag) -> Answer:
             worker.close()
         except Exception as error:  # raised again by the engine's thread
             return error
-    return EngineError(f"a worker process must have enough memory for its task, got {MAX_ATTEMPTS} that ended")
+    rule = "a worker process must finish its task: use fewer processes if the memory of the machine is too small"
+    return EngineError(f"{rule}, got {MAX_ATTEMPTS} that ended")

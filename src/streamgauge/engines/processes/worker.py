@@ -1,16 +1,22 @@
 """Worker process: answers tasks by the embedded engine until its input ends.
 
-    python -P -m streamgauge.engines.processes.worker
-
 Nothing of a record leaves it but sums. It writes no message to standard error.
 """
 
 import sys
+from contextlib import suppress
 
 from streamgauge.engines.processes.tasks import ScanTask, read_message, redact_failure, write_message
 
 
 def main() -> None:
+    """Answer tasks until the engine ends."""
+    with suppress(EOFError, BrokenPipeError):
+        answer_tasks()
+
+
+def answer_tasks() -> None:
+    """Answer one task after another; raise EOFError at the end of the input."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     sys.path[:] = read_message(source)
     from streamgauge.engines.duckdb.engine import DuckEngine
@@ -35,10 +41,3 @@ def main() -> None:
                 write_message(sink, redact_failure(error))
             else:
                 write_message(sink, answer)
-
-
-if __name__ == "__main__":
-    try:
-        main()
-    except (EOFError, BrokenPipeError):
-        sys.exit(0)
