@@ -60,6 +60,7 @@ bench: $(VENV)/bench ## compare noise, accuracy and speed with OpenDP, jax-priva
 	@$(BIN)/python -P benchmarks/coverage.py
 	@$(BIN)/python -P benchmarks/distinct.py --runs 2000
 	@$(BIN)/python -P benchmarks/pipeline.py
+	@$(BIN)/python -P benchmarks/scale.py
 	@$(BIN)/python -P benchmarks/adaptive.py --runs 1
 	@$(BIN)/python -P benchmarks/sparse.py --quick
 	@$(BIN)/python -P benchmarks/panprivate.py --quick

@@ -7,6 +7,10 @@ own reader and GROUP BY. Streamgauge reads, bounds contributions, draws noise, c
 tick. Each measurement is a separate process. Times exclude imports and are the best of N rounds. Memory is the peak
 of the process.
 
+The second table bounds users: of each of N/10 patients, 2 events a day on 5 days count. DuckDB answers the same with
+its window functions, with all its memory and a disk; ours has 600 MB and no disk. Ticks are days, so that bounding
+dominates: the error bars of 2,160 ticks take longer.
+
 Further figures: the time of a tick of 10^5 groups from exact sums to commit, the event rate of a followed file, and
 the time of `streamgauge --help`.
 """
@@ -24,6 +28,8 @@ from typing import Any
 
 START = 1_767_571_200  # 2026-01-05T00:00:00Z
 HOURS, REGIONS = 2160, 100
+DAY_EVENTS, MAX_DAYS = 2, 5  # of a user
+MAX_USER_RATIO = 2.0
 MAX_RATIOS = {"jsonl": 1.5, "csv": 2.0, "parquet": 2.0}  # largest ratio of our time to that of DuckDB
 DUCKDB_SOURCES = {"jsonl": "read_json('events.jsonl')", "csv": "read_csv('events.csv')", "parquet": "'events.parquet'"}
 
@@ -39,7 +45,7 @@ def write_events(events: int) -> None:
         strftime(make_timestamp({START}000000 + (random() * {HOURS} * 3600e6)::BIGINT),
                  '%Y-%m-%dT%H:%M:%SZ') ts,
         'region-' || lpad((random() * {REGIONS - 1})::INT::VARCHAR, 2, '0') region,
-        round(35 + 7 * random(), 1) temperature, (random() * 1e5)::INT patient FROM range({events})"""
+        round(35 + 7 * random(), 1) temperature, (random() * {events // 10})::INT patient FROM range({events})"""
     )
     for suffix, options in (("jsonl", "FORMAT json"), ("csv", "HEADER"), ("parquet", "FORMAT parquet")):
         connection.execute(f"COPY events TO 'events.{suffix}' ({options})")
@@ -87,7 +93,31 @@ def time_duckdb(suffix: str) -> float:
     return time.perf_counter() - start
 
 
-def time_pipeline(suffix: str) -> float:
+def time_windows(suffix: str) -> float:
+    """Return the seconds of DuckDB alone, with the same bounds of users."""
+    import duckdb
+    import numpy.ma  # noqa: F401
+
+    connection = duckdb.connect()
+    start = time.perf_counter()
+    connection.execute(
+        f"""WITH days AS (SELECT *, date_trunc('day', ts::TIMESTAMPTZ) tick FROM {DUCKDB_SOURCES[suffix]}),
+        ranked AS (SELECT tick, region, temperature,
+            row_number() OVER (PARTITION BY patient, tick ORDER BY hash(ts, region, temperature, patient)) AS event,
+            dense_rank() OVER (PARTITION BY patient ORDER BY tick) AS day FROM days)
+        SELECT tick, region, count(*), avg(temperature) FROM ranked
+        WHERE event <= {DAY_EVENTS} AND day <= {MAX_DAYS} GROUP BY tick, region"""
+    ).fetchnumpy()
+    return time.perf_counter() - start
+
+
+def time_users(suffix: str) -> float:
+    """Return the seconds of the pipeline with bounds of users."""
+    unit = {"user": "patient", "max_events_per_tick": DAY_EVENTS, "max_ticks": MAX_DAYS}
+    return time_pipeline(suffix, unit=unit, tick="1d")
+
+
+def time_pipeline(suffix: str, **changes: Any) -> float:
     """Return the seconds of the pipeline, from an empty store to the last commit."""
     import numpy.ma  # noqa: F401 - imported on first use, like the next line; imports are excluded
     import sqlglot.dialects.duckdb  # noqa: F401
@@ -97,12 +127,12 @@ def time_pipeline(suffix: str) -> float:
     ensure_key()
     with tempfile.TemporaryDirectory(dir=".") as folder:
         source = str(Path(f"events.{suffix}").absolute())
-        tables = build_tables(source, key=f"file:{Path('bench.key').absolute()}")
+        tables = build_tables(source, key=f"file:{Path('bench.key').absolute()}", **changes)
         pipeline = Pipeline.from_tables(tables, Path(folder) / "bench.toml")
         start = time.perf_counter()
         report = pipeline.run()
         seconds = time.perf_counter() - start
-    assert report.ticks == {"fever": HOURS}
+    assert report.ticks == {"fever": HOURS // 24 if "tick" in changes else HOURS}
     return seconds
 
 
@@ -163,14 +193,12 @@ def run_child(measurement: str, suffix: str) -> tuple[float, float]:
     return result["number"], result["peak"]
 
 
-def print_formats(rounds: int) -> None:
+def print_formats(rounds: int, measurements: tuple[str, str], bars: dict[str, float]) -> None:
     print(f"{'':>8} {'DuckDB':>9} {'ours':>9} {'ratio':>7} {'bar':>5} {'DuckDB MiB':>11} {'our MiB':>9}")
-    for suffix, bar in MAX_RATIOS.items():
-        results = {
-            measurement: [run_child(measurement, suffix) for _ in range(rounds)] for measurement in ("bare", "ours")
-        }
-        base, ours = min(results["bare"])[0], min(results["ours"])[0]
-        peaks = [max(peak for _, peak in results[measurement]) for measurement in ("bare", "ours")]
+    for suffix, bar in bars.items():
+        results = [[run_child(measurement, suffix) for _ in range(rounds)] for measurement in measurements]
+        base, ours = (min(result)[0] for result in results)
+        peaks = [max(peak for _, peak in result) for result in results]
         print(
             f"{suffix:>8} {base:>8.2f}s {ours:>8.2f}s {ours / base:>7.2f} {bar:>5} {peaks[0]:>11.0f} {peaks[1]:>9.0f}"
         )
@@ -199,7 +227,14 @@ def time_help() -> float:
 
 
 def measure_child(measurement: str, suffix: str) -> None:
-    measure = {"bare": time_duckdb, "ours": time_pipeline, "wide": time_wide_tick, "followed": measure_follow_rate}
+    measure = {
+        "bare": time_duckdb,
+        "ours": time_pipeline,
+        "windows": time_windows,
+        "users": time_users,
+        "wide": time_wide_tick,
+        "followed": measure_follow_rate,
+    }
     print(json.dumps({"number": measure[measurement](suffix), "peak": read_peak_memory()}))
 
 
@@ -228,7 +263,9 @@ def main() -> None:
         os.chdir(folder)
         write_events(options.events)
         print(f"{options.events:,} events, {HOURS} ticks, {REGIONS} groups, best of {options.rounds}\n")
-        print_formats(options.rounds)
+        print_formats(options.rounds, ("bare", "ours"), MAX_RATIOS)
+        print(f"\n{options.events // 10:,} users, {DAY_EVENTS} events a day on {MAX_DAYS} days, ticks of a day\n")
+        print_formats(options.rounds, ("windows", "users"), dict.fromkeys(DUCKDB_SOURCES, MAX_USER_RATIO))
         print(f"\na tick of 10^5 groups, count and average, from sums to commit: {run_child('wide', '')[0]:.2f} s")
         for suffix in ("jsonl", "csv"):
             print(f"followed {suffix}: {run_child('followed', suffix)[0]:,.0f} events per second")

@@ -200,7 +200,11 @@ def test_a_pipeline_runs_with_an_outside_package(feed: Feed, package: Path, tmp_
         ("feed://", "http://", "stream.source must be a path, a built-in name or a URL of an allowed package"),
         ("timeout = 5", "timeout = 0", "stream.options.timeout must be a number of seconds above 0, got 0"),
         ("timeout = 5", "timout = 5", "unknown key stream.options.timout"),
-        ('kind = "timed"', 'kind = "spark"', 'engine.kind: engine must be one of "embedded", "timed", got "spark"'),
+        (
+            'kind = "timed"',
+            'kind = "spark"',
+            'engine.kind: engine must be one of "embedded", "processes", "timed", got "spark"',
+        ),
         (
             'unit = "event"',
             'unit = "event"\npan_private = true',

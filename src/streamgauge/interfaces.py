@@ -99,6 +99,10 @@ class Range(Protocol):
         """Return the records as Arrow tables of some columns, if the range is columnar."""
         ...
 
+    def split(self, size: int) -> "Sequence[Range]":
+        """Return ranges of about `size` bytes with the same records, or only this one if it cannot be cut."""
+        ...
+
 
 class BatchSource(Protocol):
     """Complete source."""
@@ -217,11 +221,14 @@ class UserMemory(Protocol):
         ...
 
     def save(self, ticks: int) -> SavedParts:
-        """Return the whole memory, padded for `ticks` open ticks."""
+        """Return the parts to write when a tick closes, padded for `ticks` open ticks.
+
+        Together with the parts that were written before and not replaced, they are the whole memory.
+        """
         ...
 
     def save_changed(self) -> SavedParts:
-        """Return the changes since the whole memory was last saved."""
+        """Return the parts to write between two closed ticks."""
         ...
 
     def restore(self, state: Mapping[str, bytes]) -> None: ...

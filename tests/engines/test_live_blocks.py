@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from streamgauge.engines.duckdb.connection import DuckConnection
-from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, build_entry_dtype
+from streamgauge.engines.duckdb.user_bounds import MIN_SAVED_ROWS, NUMBERED_ROW, USED_ROW
 from streamgauge.privacy import User
 from streamgauge.records.blocks import Block, DroppedRecord
 from tests.support.declared import (
@@ -138,23 +138,19 @@ def test_database_replaced_after_its_share_gives_equal_tallies(monkeypatch: pyte
         assert len(begun) - before == 1 + 3
 
 
-ENTRY = build_entry_dtype(stream(unit=UNIT), UNIT)
+EMPTY_SIZES = {f"users/{group}/0": MIN_SAVED_ROWS * USED_ROW.itemsize for group in ("base", "recent", "changed")}
+EMPTY_SIZES |= {"users/open/0": MIN_SAVED_ROWS * NUMBERED_ROW.itemsize}
 
 
-def saved_rows(running: Any, entry: Any = ENTRY) -> Any:
-    """Return the saved rows of users, without padding rows."""
-    parts = {name: part for name, part in running.bounds.save(TICKS).items() if name != CHANGED_PART and part}
-    rows = np.frombuffer(b"".join(parts.values()), entry)
-    return rows[rows["used"] > 0]
-
-
-def remembered(running: Any, entry: Any = ENTRY) -> dict[bytes, tuple[int, dict[int, int]]]:
-    """Return the saved memory of each user: the number of used ticks, and the events of open ticks."""
-    found: dict[bytes, tuple[int, dict[int, int]]] = {}
-    for row in saved_rows(running, entry):
-        _, events = found.setdefault(row["user"].tobytes(), (int(row["used"]), {}))
-        events |= {int(tick): int(count) for tick, count in zip(row["ticks"], row["counts"], strict=True) if count}
-    return found
+def remembered(running: Any) -> tuple[dict[Any, int], dict[Any, int]]:
+    """Return the used ticks of each user, and the events of each user and open tick, as they are saved."""
+    saved = running.bounds.save(TICKS)
+    used = np.frombuffer(saved["users/base/0"], USED_ROW)
+    visits = np.frombuffer(saved["users/open/0"], NUMBERED_ROW)
+    return (
+        {(high, low): count for high, low, count in used.tolist() if count},
+        {(high, low, tick): count for high, low, count, tick in visits.tolist() if count},
+    )
 
 
 def test_saved_bounds_continue_in_another_engine() -> None:
@@ -172,29 +168,19 @@ def test_changed_users_are_saved_between_ticks_and_after_restarts() -> None:
     with engine(stream(unit=UNIT)) as running:
         running.scan_block(Block(lines(some(0, who="ann")), 0), 1, TICKS, False)
         everything |= running.bounds.save(TICKS)
-        assert set(everything) == {"users/0", CHANGED_PART}
+        assert set(everything) == set(EMPTY_SIZES)
     for who in ("ann", "bob", "cleo"):
         with engine(stream(unit=UNIT)) as running:
             running.bounds.restore(everything)
             running.scan_block(Block(lines(some(1, 1, who=who)), 0), 1, TICKS, False)
             changed = running.bounds.save_changed()
-            assert list(changed) == [CHANGED_PART]
+            assert set(changed) == {"users/changed/0", "users/open/0"}
             everything |= changed
     with engine(stream(unit=UNIT)) as other:
         other.bounds.restore(everything)
         assert remembered(other) == remembered(running)
-        assert sorted(used for used, _ in remembered(other).values()) == [1, 1, 2]
-
-
-def test_bounds_in_other_parts_are_restored_and_replaced() -> None:
-    with engine(stream(unit=UNIT)) as running, engine(stream(unit=UNIT)) as other:
-        running.scan_block(Block(lines(some(0, 1, who="ann") + some(1, who="bob")), 0), 1, TICKS, False)
-        rows = saved_rows(running)
-        other.bounds.restore({f"users/{part:03x}": row.tobytes() for part, row in enumerate(rows)})
-        saved = other.bounds.save(TICKS)
-        assert saved | {"users/000": None, "users/001": None} == saved
-        assert remembered(other) == remembered(running)
-        assert all(other.bounds.save(TICKS).values())
+        used, visits = remembered(other)
+        assert (sorted(used.values()), sorted(visits.values())) == ([1, 1, 2], [1, 2, 2, 2])
 
 
 def test_closed_ticks_are_forgotten_but_their_number_is_not() -> None:
@@ -204,8 +190,7 @@ def test_closed_ticks_are_forgotten_but_their_number_is_not() -> None:
         running.bounds.forget(3)
         after = running.bounds.save(TICKS)
         assert before.keys() == after.keys()
-        rows = [np.frombuffer(part, ENTRY) for part in (before["users/0"], after["users/0"])]
-        assert [np.any(each["ticks"]) for each in rows] == [True, False]
+        assert [any(saved["users/open/0"]) for saved in (before, after)] == [True, False]
         assert sums([running.scan_block(Block(lines(some(4, 5, who="ann")), 0), 4, TICKS, False)]) == {}
         assert sums([running.scan_block(Block(lines(some(4, who="bob")), 0), 4, TICKS, False)]) == {(5, 0, 0): (1,)}
 
@@ -241,19 +226,17 @@ def test_excess_users_are_saved_in_power_of_two_sizes(count: int, times: int) ->
         saved = running.bounds.save(1)
         other.bounds.restore(saved)
         assert remembered(other) == remembered(running)
-        rows = MIN_SAVED_ROWS * ENTRY.itemsize
-        assert sizes(saved) == {"users/0": times * rows, CHANGED_PART: rows}
+        large = {name: times * size for name, size in EMPTY_SIZES.items() if name in ("users/base/0", "users/open/0")}
+        assert sizes(saved) == EMPTY_SIZES | large
 
 
-def test_more_open_ticks_than_slots_are_all_remembered() -> None:
+def test_all_open_ticks_of_a_user_are_remembered() -> None:
     unit = User(1, 20)
     with engine(stream(unit=unit, allowed_lateness=0)) as running, engine(stream(unit=unit)) as other:
         running.scan_block(Block(lines(some(*range(20), who="ann")), 0), 1, TICKS, False)
         other.bounds.restore(running.bounds.save(20))
-        entry = build_entry_dtype(stream(unit=unit), unit)
-        assert remembered(other, entry) == remembered(
-            running, build_entry_dtype(stream(unit=unit, allowed_lateness=0), unit)
-        )
+        assert remembered(other) == remembered(running)
+        assert len(remembered(other)[1]) == 20
         assert sums([other.scan_block(Block(lines(some(3, who="ann")), 0), 1, TICKS, False)]) == {}
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamgauge.engines.duckdb.user_bounds import CHANGED_PART, MIN_SAVED_ROWS, UserBounds, build_entry_dtype
+from streamgauge.engines.duckdb.user_bounds import MIN_SAVED_ROWS, NUMBERED_ROW, UserBounds
 from streamgauge.privacy import Tick, User
 from streamgauge.records.blocks import Block
 from tests.support.declared import ALL, REGIONS, TICKS, counted, engine, json_line, part, stream, sums
@@ -120,13 +120,12 @@ def test_renewal_one_tick_early_admits_more_than_the_allowance() -> None:
 
 def test_memory_of_renewing_users_ends_and_its_size_stays() -> None:
     made = stream(unit=RENEWED, max_users=MIN_SAVED_ROWS)
-    bounds, entry, sizes = UserBounds(made, RENEWED), build_entry_dtype(made, RENEWED), []
+    bounds, sizes = UserBounds(made, RENEWED), []
     for tick in range(1, 10):
         admit(bounds, range(200 * tick, 200 * tick + 200), tick)
         bounds.forget(tick)
-        parts = [data for name, data in bounds.save(1).items() if data and name != CHANGED_PART]
-        rows = np.frombuffer(b"".join(parts), entry)
-        assert np.count_nonzero(rows["used"]) == 200 * (tick % RENEWED.block_ticks)
+        rows = np.frombuffer(bounds.save(1)["users/base/0"] or b"", NUMBERED_ROW)
+        assert np.count_nonzero(rows["count"]) == 200 * (tick % RENEWED.block_ticks)
         sizes.append(len(rows))
     assert sizes == [MIN_SAVED_ROWS] + [2 * MIN_SAVED_ROWS] * 8
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -112,6 +112,26 @@ class QuarteredScan(FileScan):
     """A scan that begins with four parts of the users."""
 
     parts: int = 4
+
+
+class ExpectantScan(FileScan):
+    """A scan that expects too many rows for one part of the users."""
+
+    MEMORY_RATIOS: ClassVar[dict[str, float]] = {"jsonl": 200_000}
+    attempts: ClassVar[list[int]] = []
+
+    def _attempt(self, first: int, last: int) -> None:
+        self.attempts.append(self.parts)
+        super()._attempt(first, last)
+
+
+def test_large_files_begin_with_several_parts_of_users(tmp_path: Path) -> None:
+    path = write(tmp_path / "all.jsonl", visitors())
+    with running() as whole, running(kind=engine_with(FILE_SCAN=ExpectantScan)) as split:
+        found = [sums(each.scan_ranges([part(path)], 1, TICKS)) for each in (whole, split)]
+    assert found[0] == found[1]
+    least = 200_000 * path.stat().st_size / 600e6
+    assert all(least <= parts < 2 * least for parts in ExpectantScan.attempts)
 
 
 def test_parts_files_blocks_and_passes_change_nothing(tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import pytest
 
-from streamgauge.engines.duckdb.user_bounds import STATE_PREFIX, UserBounds
+from streamgauge.engines.duckdb.user_bounds import BASE, CHANGED, STATE_PREFIX, UserBounds
 from streamgauge.runtime.live import state as exact_memory
 from streamgauge.runtime.quarantine import QUARANTINE_PART, Quarantine
 from tests.support.discovered import BUDGET, DELTA
@@ -186,12 +187,12 @@ def test_followed_run_writes_every_state_part_at_every_tick(folder: Path) -> Non
 
 
 def in_buckets(bounds: UserBounds, ticks: int) -> dict[str, bytes]:
-    """A twin that saves users in buckets by the first byte of their hash, and only changed buckets."""
-    changed, bounds._changed_users = {user[:1] for user in bounds._changed_users}, set()
-    return {
-        f"{STATE_PREFIX}{each.hex()}": bounds._rows([user for user in bounds._used_ticks if user[:1] == each]).tobytes()
-        for each in changed
-    }
+    """A twin that saves users in buckets by the first bits of their hash, and only changed buckets."""
+    rows = bounds._collect_users(BASE)
+    changed = {int(high) >> 56 for high in bounds._collect_users(CHANGED)["high"]}
+    for table in bounds._used_ticks.values():
+        table.limit_stages(BASE)
+    return {f"{STATE_PREFIX}{each:02x}": rows[rows["high"] >> np.uint64(56) == each].tobytes() for each in changed}
 
 
 def test_twin_that_writes_only_changed_users_is_caught(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

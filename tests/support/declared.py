@@ -113,6 +113,9 @@ class Part:
     def tables(self, columns: Sequence[str]) -> Any:
         return read_parquet_batches(self.path, columns)
 
+    def split(self, size: int) -> "list[Part]":
+        return [self]
+
 
 def part(path: Path, *, clean: bool = True, header: tuple[str, ...] | None = None) -> Part:
     """A file; read block by block it has twelve blocks."""

@@ -101,7 +101,12 @@ SINKS: Registry[SinkFacts] = Registry(
     },
 )
 ENGINES: Registry[EngineFacts] = Registry(
-    "engine", "streamgauge.engines", {"embedded": "streamgauge.engines.duckdb.engine:EMBEDDED"}
+    "engine",
+    "streamgauge.engines",
+    {
+        "embedded": "streamgauge.engines.duckdb.engine:EMBEDDED",
+        "processes": "streamgauge.engines.processes.engine:PROCESSES",
+    },
 )
 DEFAULT_ENGINE = "embedded"
 

@@ -1,6 +1,7 @@
 """Engines: from records to exact sums by tick, group and cell.
 
-duckdb/    the embedded engine, and errors without data of records
+duckdb/       the embedded engine, and errors without data of records
+processes/    the embedded engine in several processes, over parts of a batch
 """
 
 from streamgauge.engines.duckdb.connection import EngineError, EngineMemoryError

@@ -11,13 +11,14 @@ Promise
     This applies to the bytes that were checked: the caller must know that the file did not change since.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import pairwise
 from pathlib import Path
 from threading import Event as Flag
-from typing import Any
+from typing import Any, ClassVar
 
 from streamgauge.config.settings import Stream
 from streamgauge.interfaces import check_stop
@@ -191,7 +192,10 @@ class FileRange:
 
     @property
     def size(self) -> int:
-        return self.path.stat().st_size
+        try:
+            return self.path.stat().st_size
+        except OSError as error:
+            raise build_unreadable_error(self.path, error) from None
 
     def blocks(self) -> Iterator[Block]:
         if self.format == "parquet":
@@ -200,6 +204,63 @@ class FileRange:
 
     def tables(self, columns: Sequence[str]) -> Iterator[Any]:
         return read_parquet_batches(self.path, columns)
+
+    def split(self, size: int) -> "Sequence[FileRange | FileSlice]":
+        """Return slices of about `size` bytes of a clean file of lines, and any other file whole."""
+        if not self.is_clean or self.format == "parquet" or self.size < 2 * size:
+            return [self]
+        cuts = [self._find_first_record(), *self._find_lines(range(size, self.size - size // 2, size)), self.size]
+        return [FileSlice(self.path, self.header, begin, end) for begin, end in pairwise(cuts) if begin < end]
+
+    def _find_first_record(self) -> int:
+        """Return the number of bytes before the first record."""
+        opening = FileHeader(str(self.path), has_header=self.format == "csv")
+        opening.read(_read_bytes(self.path, 0, MAX_RECORD_BYTES + len(BYTE_ORDER_MARK) + 2), is_last=True)
+        return opening.length or 0
+
+    def _find_lines(self, positions: Iterable[int]) -> Iterator[int]:
+        """Yield the end of the line at each position. Lines of a clean file are short."""
+        for position in positions:
+            length = _read_bytes(self.path, position, MAX_RECORD_BYTES + 2).find(b"\n") + 1
+            yield position + length if length else self.size
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """Whole lines of a clean file, without its header."""
+
+    path: Path
+    header: tuple[str, ...] | None
+    begin: int
+    end: int
+    is_clean: ClassVar[bool] = False  # an engine must not read all of the path
+
+    @property
+    def size(self) -> int:
+        return self.end - self.begin
+
+    def blocks(self) -> Iterator[Block]:
+        opening = FileHeader(str(self.path), has_header=False)
+        opening.read(b"", is_last=True)
+        lines = LineSplitter(opening, self.begin)
+        for begin in range(self.begin, self.end, BLOCK_BYTES):
+            yield from lines.feed(_read_bytes(self.path, begin, min(BLOCK_BYTES, self.end - begin)))
+        yield from lines.finish()
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Any]:
+        raise SourceError(f"a slice of {self.path} must be read by its lines, got a call for its columns")
+
+    def split(self, size: int) -> "Sequence[FileSlice]":
+        return [self]
+
+
+def _read_bytes(path: Path, begin: int, size: int) -> bytes:
+    try:
+        with path.open("rb", buffering=0) as file:
+            file.seek(begin)
+            return file.read(size)
+    except OSError as error:
+        raise build_unreadable_error(path, error) from None
 
 
 @dataclass(frozen=True)

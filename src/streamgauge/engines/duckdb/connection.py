@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 DESCRIPTORS = "/proc/self/fd" if Path("/proc/self/fd").exists() else "/dev/fd"
 REQUIRED_EXTENSIONS = {"icu", "json", "parquet"}
+MEMORY_UNITS = {"bytes": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 INTERRUPT_MESSAGE = "Query interrupted"  # DuckDB's message for a Ctrl-C that raised in a handler
 SETTINGS: dict[str, str | bool | int | float | list[str]] = {
     "temp_directory": "",
@@ -213,6 +214,12 @@ class DuckConnection:
         except (duckdb.Error, MemoryError, RuntimeError, UnicodeError) as error:
             failure = redact_error(error)
         raise failure
+
+    def read_memory_limit(self) -> float:
+        """Return the bytes that queries may use."""
+        ((text,),) = self.fetch_texts("SELECT value FROM duckdb_settings() WHERE name = 'memory_limit'")
+        number, unit = text.split()
+        return float(number) * MEMORY_UNITS[unit]
 
     def register(self, name: str, columns: Mapping[str, Any] | Any) -> None:
         """Register arrays of this process as a relation for SQL."""

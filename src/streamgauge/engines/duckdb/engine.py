@@ -92,8 +92,24 @@ class DuckEngine:
 
     def scan_ranges(self, ranges: Sequence[Range], first: int, last: int, stop: Flag | None = None) -> Iterator[Pass]:
         """Return the sums of the ticks from `first` to `last`, pass by pass."""
+        return self.scan_share(ranges, first, last, stop=stop)
+
+    def scan_share(
+        self,
+        ranges: Sequence[Range],
+        first: int,
+        last: int,
+        *,
+        share: int = 0,
+        shares: int = 1,
+        stop: Flag | None = None,
+    ) -> Iterator[Pass]:
+        """Return the sums of one share of the bounded users. The number of `shares` is a power of two."""
         self._connection.allow([each.path for each in ranges if each.is_clean])
-        scan = self.FILE_SCAN(self._source, self._reader, self._answers, ranges, stop)
+        scan = self.FILE_SCAN(
+            self._source, self._reader, self._answers, ranges, stop, parts=shares, share=share, shares=shares
+        )
+        scan.split_users()
         return scan.passes(list(split_ticks(self._answers.measures, first, last, self.MAX_PASS_NUMBERS)))
 
     def scan_block(self, block: Block, first_open: int, last_allowed: int, carry: bool, header: Header = None) -> Pass:

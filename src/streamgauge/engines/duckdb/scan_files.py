@@ -25,10 +25,11 @@ All windows have the same partitions, so that events are sorted once, by tick an
 tick is its overall rank minus the number of events in earlier ticks.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event as Flag
+from typing import ClassVar
 
 from streamgauge.engines.duckdb.aggregation import Answers
 from streamgauge.engines.duckdb.connection import EngineError, EngineMemoryError, interrupt_on_stop
@@ -94,16 +95,28 @@ class UntrustedFilesError(Exception):
 class FileScan:
     """Scan of files that remembers which load the memory allows."""
 
+    MEMORY_RATIOS: ClassVar[Mapping[str, float]] = {"jsonl": 1.2, "csv": 2.5, "parquet": 8}  # rows to files (measured)
     source: RowSource
     reader: RecordReader
     answers: Answers
     files: Sequence[Range]
     stop: Flag | None = None  # checked in a query, between blocks, and whenever the load is reduced
     parts: int = 1
+    share: int = 0  # of the users that this scan counts
+    shares: int = 1  # a power of two; each share has as many parts
     untrusted_paths: frozenset[Path] = frozenset()
     counts: Counts = field(default_factory=zero_counts, init=False)  # until they are returned
     absences: Absences = field(default_factory=dict, init=False)  # until they are returned
     has_counts: bool = field(default=False, init=False)  # true after a scan of all records
+
+    def split_users(self) -> None:
+        """Cut the users into parts that probably fit, so that no attempt is lost. Sizes of files alone decide it."""
+        if not self.source.bounds_users:
+            return
+        expected = self.MEMORY_RATIOS[self.source.stream.format] * sum(each.size for each in self.files)
+        limit = self.reader.connection.read_memory_limit()
+        while expected > self.parts * limit and self.parts < MAX_USER_PARTS:
+            self.parts *= 2
 
     def passes(self, ranges: Sequence[Ticks]) -> Iterator[Pass]:
         """Yield the passes, in order. The first includes the counts of all records."""
@@ -151,7 +164,7 @@ class FileScan:
         self.reader.connection.renew()
         if not self.source.bounds_users or self.parts >= MAX_USER_PARTS:
             return False
-        self.parts *= 4
+        self.parts *= 2  # each part reads all files again
         return True
 
     def _pop_counts(self) -> tuple[Counts, Absences]:
@@ -187,7 +200,7 @@ class FileScan:
         pieces = self.reader.build_pieces(self.files, self.untrusted_paths)
         unit = self.source.stream.unit
         if isinstance(unit, User | Tick):
-            for part in range(self.parts):
+            for part in range(self.share, self.parts, self.shares):
                 self._add_users(pieces, unit, first, last, UserPart(part, self.parts))
             return
         ticks = build_file_tick_rule(self.source.stream, first, last)
