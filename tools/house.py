@@ -19,8 +19,8 @@ SRC = Path(__file__).parents[1] / "src" / "streamgauge"
 TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
-    "modules": 445,
-    "code lines": 48_777,
+    "modules": 476,
+    "code lines": 52_696,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,
@@ -29,8 +29,8 @@ BARS = {  # figure: the most it may be
     "docstrings that begin with a wh-word, %": 0.5,
     "ruled-out words in docstrings": 2,
     "docstring sentences of more than 30 words, %": 2.0,
-    "patches in tests": 181,
-    "private accesses in tests": 78,
+    "patches in tests": 182,
+    "private accesses in tests": 75,
     "names of tests with more than ten words": 0,
     "docstrings of tests that begin with a wh-word": 0,
     "ruled-out words in docstrings of tests": 0,

@@ -44,6 +44,7 @@ def test_every_mechanism_is_attacked_in_all_its_losses() -> None:
         "published",
         "seized",
         "local",
+        "sketch",
     }
     for name, cls in catalogue.find_mechanisms().items():
         found = {entry.subject.loss.currency for entry in list_entries(name)} - {"approximate"}

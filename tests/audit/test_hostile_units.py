@@ -15,6 +15,7 @@ from streamgauge.audit.subject import Pair
 from streamgauge.engines.duckdb import scan_files as finished_scan
 from streamgauge.engines.duckdb.scan_files import ORDER, bound_users_sql
 from streamgauge.interfaces import ignore
+from streamgauge.privacy import Tick
 from streamgauge.testing.noise import InsecureNoise
 from tests.support.pipelines import tables
 
@@ -50,6 +51,40 @@ def bound_by_group(monkeypatch: Any) -> None:
     monkeypatch.setattr(
         finished_scan, "bound_users_sql", lambda *requested: bound_users_sql(*requested).replace(who, f"{who}, g")
     )
+
+
+def test_ticks_of_several_runs_are_bounded_apart(trial_of: Any, monkeypatch: Any) -> None:
+    """Twice as many events as a tick may have: two count in every run, or all four under a broken engine."""
+    trial = trial_of(2, release=COUNTS, unit={"tick": 2})
+    pair, view = named(trial, "twice as many"), trial.build_view()
+
+    def count_each() -> list[float]:
+        views = trial.run_without_noise(view, [pair.one, pair.one, pair.one])
+        return [float(each) for each in view.parts[0].numbers(views)[..., 0, 0].reshape(3, -1).sum(axis=1)]
+
+    assert count_each() == [2, 2, 2]
+    let_ticks_pass(monkeypatch)
+    assert count_each() == [4, 4, 4]
+
+
+def let_ticks_pass(monkeypatch: Any) -> None:
+    """A broken engine: it counts 100 events of a tick, whatever the unit says."""
+    monkeypatch.setattr(
+        finished_scan, "bound_users_sql", lambda rows, _, first: bound_users_sql(rows, Tick(max_events=100), first)
+    )
+
+
+@pytest.mark.parametrize("is_broken", [pytest.param(False, marks=pytest.mark.slow), True])
+def test_ticks_of_too_many_events_are_condemned(
+    trial_of: Any, monkeypatch: Any, tmp_path: Path, is_broken: bool
+) -> None:
+    if is_broken:
+        let_ticks_pass(monkeypatch)
+    trial = trial_of(1, COUNTS, unit={"tick": 2})
+    judge = PipelineAuditor(trial, compute_charge(trial.file, tmp_path), 400, 0.99, ignore, InsecureNoise(61))
+    (verdict,) = judge.audit_releases([named(trial, "twice as many")])
+    assert verdict.is_condemned == is_broken
+    assert (verdict.measurement.amount > 1) == is_broken
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def test_rounded_up_levels_are_wrong_at_powers_of_two(horizon: int) -> None:
 
 
 def test_at_four_ticks_log_t_loses_half_as_much_again() -> None:
-    assert computed(constants.build_log_levels(CHANCE, 4))[0] == 1.5
+    assert computed(constants.build_log_levels(CHANCE, 4))[0] == pytest.approx(1.5)
 
 
 @pytest.mark.one_of_each

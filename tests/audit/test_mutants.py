@@ -37,6 +37,10 @@ ASKED = [  # twins that the library must have
     "Cascading buffers, accumulators from 0",
     "Hadamard count mean sketch, the flips of a survey",
     "Device, a memo for each item",
+    "CountSketch, a hash key drawn after the data",
+    "CountSketch, one row without noise",
+    "Misra-Gries, no noise that keys share",
+    "FlipMerge, merged without new coins",
 ]
 
 

@@ -514,3 +514,28 @@ def test_broken_periods_are_condemned(tmp_path: Path, leaky_run: Any, change: An
     verdict = audit_one_pair(file, "an event of g a, alone", InsecureNoise(31), ticks=4)
     assert verdict.measurement.amount > 1, verdict
     assert verdict.is_condemned
+
+
+RISING = {**COUNTS, "name": "rising", "window": "running", "consistent": True}
+
+
+def raise_to_exact(exact: np.ndarray, value: np.ndarray) -> np.ndarray:
+    """Return values that never fall below the true counts, as an adjustment to true numbers would."""
+    return np.maximum(value, np.cumsum(exact, axis=0))
+
+
+@pytest.mark.parametrize("is_broken", [False, True])
+def test_adjustment_to_true_counts_is_condemned(tmp_path: Path, leaky_run: Any, is_broken: bool) -> None:
+    """An adjustment sees released numbers alone."""
+
+    def leak(run: Any, tally: Any, first: int, count: int, estimates: Any) -> Any:
+        honest = estimates["value"]
+        value = raise_to_exact(run.build_vectors(tally, tally.ticks - first, count)[:, 0], honest.value)
+        others = {name: getattr(honest, name) for name in ("stddev", "low", "high", "reliable")}
+        return {"value": SimpleNamespace(value=value, **others)}
+
+    if is_broken:
+        leaky_run(leak)
+    verdict = audit_one_pair(file_of(tmp_path, RISING), "an event of g a, alone", InsecureNoise(31), ticks=4)
+    assert verdict.is_condemned == is_broken, verdict
+    assert verdict.exact == pytest.approx(1)

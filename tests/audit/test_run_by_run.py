@@ -17,7 +17,7 @@ PAIR = SimpleNamespace(name="the fourth event of a word")
 
 def list_differences(loss: Loss, runs: int, *, discovered: bool = True) -> RunByRunSubject:
     """Build a subject with this many runs a side, each side with its own constant text."""
-    trial = SimpleNamespace(has_discovered_groups=discovered)
+    trial = SimpleNamespace(has_tick_groups=discovered)
     comparison: Any = SimpleNamespace(suspects=[PAIR], trial=trial, redrawn_interruptions=[])
     noise: Any = None
     said = {(0, True): [1.0] * runs, (0, False): [2.0] * runs}

@@ -75,9 +75,8 @@ def test_release_without_groups_names_the_threshold_in_events(browser, tmp_path,
         assert listed["threshold"]["tick"] == 4
         assert events > 8  # each word has 8 events
         page.locator(".empty", has_text="threshold").wait_for()
-        assert page.locator(".empty").inner_text() == (
-            f"No group has passed the threshold yet: a group appears once its noisy count reaches {events} events."
-        )
+        text = f"a group appears once its noisy count reaches {events} events."
+        assert page.locator(".empty").inner_text() == f"No group has passed the threshold yet: at tick 4, {text}"
         page.screenshot(path=tmp_path / "empty.png")
 
 

@@ -152,7 +152,7 @@ def test_form_of_reports_offers_one_query_without_a_price(page):
     assert found["first"] == "SELECT vote, COUNT(*) FROM poll GROUP BY vote"
     assert (found["price"], found["fold"]) == (False, False)
     assert found["windows"] == ["running", "each", "sliding"]
-    halves = ["running", "each", "sliding", "decayed half-life"]
+    halves = ["running", "each", "sliding", "tumbling", "decayed half-life"]
     events = {"name": "v", "mode": "streaming", "end": None, "columns": []}
     assert page.evaluate(FORM, [events, None])["windows"] == halves
     ending = events | {"end": "2099-01-01T00:00:00Z"}
@@ -216,7 +216,7 @@ def test_several_sliding_windows_are_requested_as_one_array(page):
 def test_form_of_mixed_streams_shows_price_of_other_columns(page):
     mixed = OF_REPORTS | {"columns": [*OF_REPORTS["columns"], {"name": "age", "kind": "text"}]}
     others = page.evaluate(FORM, [mixed, "SELECT age, COUNT(*) FROM poll GROUP BY age"])
-    assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 4)
+    assert (others["price"], others["fold"], len(others["windows"])) == (True, True, 5)
     assert "Requests for vote, body heat cost nothing." in others["hint"]
     quoted = page.evaluate(FORM, [mixed, 'SELECT "body heat", COUNT(*) FROM poll GROUP BY "body heat"'])
     assert quoted["price"] is False
@@ -245,7 +245,7 @@ def test_intruder_of_reports_gets_the_view_of_the_collector(page, kind, said, ba
 def test_plan_and_end_of_local_release_have_no_price(page):
     details = """async () => {
         const {buildPlan} = await import('/page/plan_view.js'), {Budget} = await import('/page/budget.js');
-        const none = {parts: [], alerts: [], errors: []};
+        const none = {parts: [], alerts: [], errors: [], consistent: []};
         const release = {column: 'vote', loss: {epsilon: '2'}, groups: 2, first_tick: 1, ...none};
         return [buildPlan({release}).textContent, new Budget().refundText(release)];
     }"""

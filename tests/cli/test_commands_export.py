@@ -94,3 +94,12 @@ def test_screen_and_plot_show_number_of_omitted_groups(many: Path, tmp_path: Pat
     assert "sorted by count, largest first" in shown
     assert invoke("plot", many, "--output", tmp_path / "plot.html", "--release", "districts").exit_code == 0
     assert f"The 12 largest of {DISTRICTS} groups, by the last tick." in (tmp_path / "plot.html").read_text()
+
+
+def test_trends_of_long_periods_have_as_many_rows(tmp_path: Path) -> None:
+    file = clinic(tmp_path)
+    by_period = '[[release]]\nname = "periods"\nsql = "SELECT COUNT(*) FROM visits"\nwindow = "tumbling 6h"\n'
+    file.write_text(f"{TOML}\n{by_period}epsilon = 0.25\n")
+    assert invoke("run", file).exit_code == 0
+    assert "trends over 5 periods" in invoke("releases", file, "periods", "--last", 5).stdout
+    assert f"trends over {TICKS // 6} periods" in invoke("releases", file, "periods").stdout

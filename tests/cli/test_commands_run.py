@@ -147,7 +147,7 @@ def test_plan_shows_changes_of_edited_file(tmp_path):
 def test_ledger_shows_charges_entries_and_remaining_budget(ran):
     found = invoke("ledger", ran)
     assert (found.exit_code, found.stderr) == (0, "")
-    for word in ("fever", "epsilon 0.5", "epsilon 0.25", f"1 to {TICKS}", "open", "budget", "charge"):
+    for word in ("fever", "epsilon 0.5", "epsilon 0.25", f"1 to {TICKS}", "finished", "budget", "charge"):
         assert word in found.stdout
     printed_json = json.loads(invoke("ledger", ran, "--json").stdout)
     assert printed_json["spent"] == {"epsilon": "3/4"}

@@ -75,7 +75,7 @@ def test_page_has_chart_per_measure_and_names_omitted_groups(tmp_path: Path) -> 
 
 
 def test_largest_groups_of_the_last_tick_are_drawn() -> None:
-    """Where many groups are, not the first of the alphabet; where few are, the declared order."""
+    """Many groups are shown by size, few in their declared order."""
     for count in (MAX_GROUPS + 8, MAX_GROUPS):
         releases = series(count, 3)
         (chart, *_) = charts.build_charts([releases])

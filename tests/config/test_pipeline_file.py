@@ -52,12 +52,12 @@ def test_the_example_is_read(tmp_path: Path) -> None:
 def test_every_key_is_read(tmp_path: Path) -> None:
     read = parse_pipeline(EVERYTHING, path_in(tmp_path))
     assert read.unconfirmed_keys == ("stream.tick", "release.one.sql")
-    assert read.stream.unit == User(2, 30)
+    assert read.stream.unit == User(2, 30, per=288, renewal=144)
     assert (read.stream.user, read.stream.max_users) == ("patient", 1000)
     assert (read.stream.allowed_lateness, read.stream.allowed_earliness, read.stream.late) == (
         10 * MINUTE,
         90_000_000,
-        "next_tick",
+        "drop",
     )
     assert read.stream.start == (datetime(2026, 1, 4, 23, tzinfo=UTC).timestamp()) * 10**6
     assert read.stream.columns["region"] == Column("region", values=("north", "south"), other=True)
@@ -69,7 +69,8 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     budget = Approx(1, "1e-6")
     left = Approx("3/4", budget.delta).additive_loss_after_delta(Fraction("1e-9"))  # of what epsilons and deltas leave
     assert (one.loss, two.loss, three.loss) == (Zcdp("0.01"), left.part("1/3"), Pure("1/4"))
-    assert two.horizon is None
+    assert (two.horizon, two.consistent) == (None, True)
+    assert (three.window, three.partial) == ("tumbling 288", True)
     assert read.sinks[0].releases == ("one", "two")
     assert read.sinks[0].shape == "long"
 

@@ -107,7 +107,7 @@ def test_a_nearer_last_tick_makes_an_endless_mechanism_better() -> None:
 @pytest.mark.parametrize(
     ("query", "message"),
     [
-        ({"loss": 1.0}, "loss must be Pure, Zcdp or Approx, got 1.0"),
+        ({"loss": 1.0}, "loss must be Pure, Zcdp, IntegerZcdp or Approx, got 1.0"),
         ({"horizon": 0}, "horizon must be a whole number of at least 1, got 0"),
         ({"bound": 0}, "bound must be a whole number of at least 1 or a Sensitivity above 0, got 0"),
         ({"window": None}, "window must be"),

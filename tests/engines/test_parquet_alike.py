@@ -18,7 +18,7 @@ import pytest
 from streamgauge.config.settings import Column, Stream
 from streamgauge.plan.measure import GridValue, Measure
 from streamgauge.privacy import User
-from streamgauge.records.parquet import _to_plain
+from streamgauge.records.parquet import convert_column
 from streamgauge.sources.parquet import ParquetFile
 from tests.support.declared import HOUR, START, TICKS, engine, part, stream, sums
 
@@ -219,9 +219,9 @@ def test_the_least_timestamp_harms_no_user(tmp_path: Path) -> None:
 
 
 def test_twin_with_raw_pyarrow_columns_reads_other_values() -> None:
-    """A broken twin: without `_to_plain`, DuckDB reads other types or refuses the column."""
+    """A broken twin: without `convert_column`, DuckDB reads other types or refuses the column."""
     with duckdb.connect() as alone:
-        alone.register("plain", pa.table({"x": _to_plain(KINDS["duration"])}))
+        alone.register("plain", pa.table({"x": convert_column(KINDS["duration"])}))
         assert alone.execute("SELECT x FROM plain LIMIT 1").fetchall() == [(2**63 - 1,)]
         alone.register("raw", pa.table({"x": KINDS["duration"]}))
         assert alone.execute("SELECT typeof(x) FROM raw LIMIT 1").fetchall() == [("INTERVAL",)]

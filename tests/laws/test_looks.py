@@ -47,15 +47,10 @@ def test_law_finds_every_mechanism_with_open_ticks() -> None:
     assert {"Hybrid", "Kary", "TwoPart", "WindowSum"} <= found <= named
 
 
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.slow)])
 @every_open_case
-def test_no_look_costs_more_than_the_claim(case: Case) -> None:
-    check_looks(case, TICKS, 5)
-
-
-@pytest.mark.slow
-@every_open_case
-def test_no_look_of_any_kind_costs_more_than_claim(case: Case) -> None:
-    check_looks(case, TICKS, 1)
+def test_no_look_costs_more_than_the_claim(case: Case, every: int) -> None:
+    check_looks(case, TICKS, every)
 
 
 @pytest.mark.slow

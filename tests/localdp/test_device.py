@@ -44,17 +44,17 @@ class PerItem(Device):
 class Unpaid(Device):
     """A twin that stores each charge at the next request."""
 
-    def _persist_memory(self, memory):
+    def persist_memory(self, memory):
         if memory.reports_sent > 1:
-            super()._persist_memory(memory)
+            super().persist_memory(memory)
 
 
 class SentAnyway(Device):
     """A twin that returns a report although it could not store the charge."""
 
-    def _persist_memory(self, memory):
+    def persist_memory(self, memory):
         with suppress(OSError):
-            super()._persist_memory(memory)
+            super().persist_memory(memory)
 
 
 @dataclass

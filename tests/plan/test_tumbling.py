@@ -12,6 +12,7 @@ import pytest
 from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.plan.planner import plan_release
 from streamgauge.plan.tumbling import count_squares
+from streamgauge.privacy import IntegerZcdp, Zcdp
 from tests.support.exact_loss import lost
 from tests.support.pipelines import Tables, pipeline, tables
 
@@ -22,6 +23,7 @@ UNITS: list[Any] = [
     *({"w_event": w} for w in (2, 3, 4, 7)),
     *({**USER, "max_ticks": most} for most in (1, 2, 3, 4, 5)),
 ]
+ALL_AT_ONCE = {"name": "periods", "sql": "SELECT COUNT(*) FROM v", "window": "tumbling 30s"}
 COLUMNS = {"g": {"values": ["a", "b"]}, "x": {"bounds": [0, 10], "grid": 1}}
 
 
@@ -85,6 +87,18 @@ def test_squares_are_the_most_over_all_placements() -> None:
 def test_adaptive_mechanisms_pay_as_if_all_ticks_met(tmp_path: Path) -> None:
     plan = build(tmp_path, {"w_event": 4}, "epsilon", mechanism="Pegasus")
     assert plan.parts[0].statistic.loss.epsilon == Fraction(1, 4)
+
+
+@pytest.mark.parametrize(("unit", "charged"), [("event", IntegerZcdp("1/200")), ({"w_event": 4}, Zcdp("1/200"))])
+def test_several_ticks_are_never_charged_at_integer_orders(tmp_path: Path, unit: Any, charged: Any) -> None:
+    release = ALL_AT_ONCE | {"partial": True, "rho": "1/200", "horizon": "10m"}
+    made = tables(unit=unit, live=True, pan_private=True, source="http", allowed_lateness="0s", allowed_earliness="0s")
+    made["stream"]["budget"] = {"epsilon": 1, "delta": "1/1000000"}
+    made["release"] = [release]
+    file = pipeline(tmp_path, made).file
+    plan = plan_release(file, file.releases[0])
+    assert plan.charged_loss == charged
+    assert charged.group(plan.stream.unit.ticks)  # what a part for each tick rests on
 
 
 @pytest.mark.parametrize(

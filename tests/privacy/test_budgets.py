@@ -37,7 +37,7 @@ def test_an_approximate_budget_composes_in_zcdp_and_converts_once() -> None:
 
 def test_approximate_charge_is_refused_with_advice() -> None:
     ledger = Ledger(Approx(1, 1e-6), Event())
-    with pytest.raises(PrivacyError, match=r"charge the additive_loss of a mechanism"):
+    with pytest.raises(PrivacyError, match=r"charge the charged_loss of a mechanism"):
         ledger.charge("r", Approx("1/2", 1e-7))
     ledger.charge("r", Approx("1/2", 1e-7).additive_loss)
     assert Ledger(Approx(1, 1e-6), Event()).spent_loss() == Approx.zero()

@@ -189,14 +189,14 @@ def test_intrusion_killed_at_any_step_exports_nothing_unrecorded(tmp_path: Path,
 
 
 def test_twin_that_exports_before_commit_is_caught(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    observed = Intrusion._capture_release
+    observed = Intrusion.capture_release
 
     def hasty(self: Intrusion, run: ReleaseRun) -> ReleaseSnapshot:
         found = observed(self, run)
         np.save(tmp_path / "early.npy", next(iter(found.files.values()))[1])
         return found
 
-    monkeypatch.setattr(Intrusion, "_capture_release", hasty)
+    monkeypatch.setattr(Intrusion, "capture_release", hasty)
     made = users(tmp_path)
     run(made, 0, 3)
     assert forked(lambda: intrude(made.file, tmp_path / "over", step=killed_at("rows_written"))) == -9

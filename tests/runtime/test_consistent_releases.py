@@ -167,8 +167,8 @@ def test_requested_releases_are_consistent_after_a_restart(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("release", "stream", "words"),
     [
-        ({"sql": "SELECT AVG(x) FROM v"}, {}, "asked of a COUNT.*got avg_x"),
-        ({"sql": "SELECT SUM(x) FROM v GROUP BY g"}, {}, "asked of a COUNT.*got sum_x"),
+        ({"sql": "SELECT AVG(x) FROM v"}, {}, "unless the query has a COUNT.*got avg_x"),
+        ({"sql": "SELECT SUM(x) FROM v GROUP BY g"}, {}, "unless the query has a COUNT.*got sum_x"),
         ({"sql": "SELECT COUNT(*) FROM v"}, {"weight": "w"}, "events have weights, as w: true counts may fall"),
         (
             {"sql": "SELECT word, COUNT(*) FROM v GROUP BY word", "delta": 1e-7},

@@ -90,7 +90,7 @@ def test_planned_errors_agree_with_many_runs(compared: list[tuple[ReleasePlan, E
     for error, observed in texts:
         assert 0.8 < error.stddev / observed.rmse < 1.25, error
         assert 0.8 < error.half_width / observed.half_width < 1.25, error
-        assert error.half_width == normal_point(0.025) * error.stddev
+        assert error.half_width == pytest.approx(normal_point(0.025) * error.stddev)
 
 
 def test_plan_with_too_few_events_reports_needed_number_only(

@@ -110,7 +110,9 @@ COLUMNS = {
 
 def test_every_statistic_equals_its_release_of_longer_ticks(tmp_path: Path) -> None:
     events = [
-        event(s, "ab"[s % 2], s % 11, who=f"p{s % 7}", badge=f"b{s % 20}", word="tea" if s % 3 else "oil")
+        event(
+            s, "ab"[s % 2], s % 11, who=f"p{s % 7}", badge=None if 30 <= s < 60 else "b", word="tea" if s % 3 else "oil"
+        )
         for s in range(90)
     ]
     stream = {"columns": COLUMNS, "budget": {"epsilon": 50, "delta": 0.02}, "end": "2026-01-05T00:01:30Z"}
@@ -245,7 +247,7 @@ SO_FAR: Tables = {**PERIODS, "name": "so_far", "partial": True}
 
 
 def running_sums(each: list[list[float]], *lengths: int) -> list[list[float]]:
-    """Return the sums so far, anew after so many ticks each."""
+    """Return the sums so far, from 0 again after so many ticks each."""
     parts = np.split(np.array(each), np.cumsum(lengths)[:-1])
     return [row for part in parts for row in np.cumsum(part, axis=0).tolist()]
 
@@ -287,6 +289,16 @@ def test_partial_noise_is_of_a_counter_over_one_period(tmp_path: Path) -> None:
     errors = [float(each.stddev[0, 0]) for each in made.releases("so_far")]
     assert errors == [statistic.stddev(tick) for tick in (1, 2, 3, 1, 2, 3, 1, 2, 3, 1)]
     assert "the figure so far of a period at each tick; the first at tick 1" in str(made.plan())
+
+
+def test_each_partial_period_has_noise_of_its_own(tmp_path: Path) -> None:
+    write(tmp_path, [])
+    made = pipeline(tmp_path, tables({**SO_FAR, "sql": "SELECT COUNT(*) FROM v", "epsilon": "1/10000"}))
+    run(made, noise=InsecureNoise(1))
+    noise = np.array(published(made, "so_far"))[:9].reshape(3, 3)
+    for other in (1, 2):
+        assert (noise != np.roll(noise, other, axis=0)).all()  # of a large scale, so that no two draws are equal
+        assert (np.diff(noise) != np.roll(np.diff(noise), other, axis=0)).all()
 
 
 def test_distinct_values_count_anew_in_each_partial_period(tmp_path: Path) -> None:

@@ -106,6 +106,15 @@ def test_pan_private_period_begins_again_after_a_crash(tmp_path: Path) -> None:
     assert [sum(row) for row in published(made, "periods")] == [9, 30]  # of the seconds after the crash
 
 
+@pytest.mark.parametrize("ending", [{"horizon": "40s"}, {}])
+def test_pan_private_release_publishes_its_cut_last_period(tmp_path: Path, ending: Tables) -> None:
+    end = None if ending else "2026-01-05T00:00:40Z"
+    made = pipeline(tmp_path, tables({**PERIODS, **ending}, **{**PRIVATE, "end": end}))
+    send(tmp_path, made, 0, 64)
+    assert spans(made) == [(0, 30), (30, 40)]
+    assert [sum(row) for row in published(made, "periods")] == [29, 10]
+
+
 def test_pan_private_registers_have_noise_since_their_period_began(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables(PERIODS, **PRIVATE))
     statistic = plan_release(made.file, made.file.releases[0]).parts[0].statistic

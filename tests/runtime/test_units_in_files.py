@@ -9,6 +9,7 @@ import pytest
 from streamgauge import Event, Pure, Tick, User, Zcdp
 from streamgauge.config.errors import InvalidReleaseError, PipelineFileError
 from streamgauge.plan.planner import plan_release
+from streamgauge.privacy import IntegerZcdp
 from tests.support.pipelines import (
     COUNTS,
     Tables,
@@ -127,10 +128,39 @@ def test_replaced_events_and_discovered_groups_are_refused_together(tmp_path: Pa
         plan_release(file, file.releases[0])
 
 
+def test_replaced_events_are_never_charged_at_integer_orders(tmp_path: Path) -> None:
+    made = tables(live=True, pan_private=True, source="http", allowed_lateness="0s", allowed_earliness="0s")
+    made["stream"]["budget"] = {"epsilon": 1, "delta": "1/1000000"}
+    made["release"] = [ALL | {"rho": "1/200"}]
+    for adjacency, charged in (("add_remove", IntegerZcdp("1/200")), ("replace", Zcdp("1/200"))):
+        made["stream"]["adjacency"] = adjacency
+        file = pipeline(tmp_path, made).file
+        plan = plan_release(file, file.releases[0])
+        assert plan.charged_loss == charged
+        assert charged.group(plan.stream.unit.ticks)  # what the halves of a replacement rest on
+
+
 @pytest.mark.parametrize("unit", [{"tick": 3}, {"w_event": 4}, USERS])
 def test_only_single_events_are_replaced(tmp_path: Path, unit: Any) -> None:
     with pytest.raises(PipelineFileError, match='adjacency must be left out unless unit = "event"'):
         pipeline(tmp_path, tables(unit=unit, adjacency="replace"))
+
+
+@pytest.mark.parametrize("unit", [{"tick": 3}, RENEWED])
+def test_late_events_are_not_carried_out_of_their_unit(tmp_path: Path, unit: Any) -> None:
+    with pytest.raises(PipelineFileError, match="late events of one unit would count in any number of later ticks"):
+        pipeline(tmp_path, tables(live=True, late="next_tick", unit=unit))
+
+
+def test_late_events_of_a_whole_tick_are_dropped(tmp_path: Path) -> None:
+    """Events of the first tick that arrive one a tick, long after it, move no later tick."""
+    happens = {10.0 * tick + 7: [event(3 + tick / 10)] for tick in range(9)}
+    stop = Flag()
+    clock = world(tmp_path, happens)
+    clock.acts[100] = stop.set
+    made = pipeline(tmp_path, tables(ALL, live=True, unit={"tick": 5}))
+    run(made, clock=clock, stop=stop)
+    assert [row[0] for row in published(made, "all")] == [1, *[0] * 8]
 
 
 @pytest.mark.parametrize(

@@ -163,10 +163,10 @@ def test_the_audit_of_a_file_tries_events_of_both_weights(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("release", "words"),
     [
-        ("SELECT AVG(x) FROM v", "AVG must be asked of a stream without a weight, got"),
-        ("SELECT VAR_SAMP(x) FROM v", "VAR_SAMP must be asked of a stream without a weight, got"),
-        ("SELECT MEDIAN(x) FROM v", "must be asked of a stream without a weight, got change"),
-        ("SELECT MIN(x) FROM v", "MIN must be asked of a stream without a weight, got change"),
+        ("SELECT AVG(x) FROM v", "AVG must be used on a stream without a weight, got"),
+        ("SELECT VAR_SAMP(x) FROM v", "VAR_SAMP must be used on a stream without a weight, got"),
+        ("SELECT MEDIAN(x) FROM v", "must be used on a stream without a weight, got change"),
+        ("SELECT MIN(x) FROM v", "MIN must be used on a stream without a weight, got change"),
         ("SELECT COUNT(DISTINCT g) FROM v", "must be of a column with max_changes where events have weights, got g"),
     ],
 )

@@ -1,6 +1,7 @@
 """Private CountSketch: exact sensitivity, exact sums, intervals, merges, saves."""
 
 from fractions import Fraction
+from functools import partial
 from itertools import combinations_with_replacement, permutations
 from typing import Any
 
@@ -11,7 +12,7 @@ from scipy.stats import binom
 import streamgauge as sg
 from streamgauge.audit import CallableSubject, Pair, audit
 from streamgauge.continual.state_io import InvalidSaveError
-from streamgauge.sketches import CellHash, CountSketch, CountSketchRun, ItemHash, SketchTable
+from streamgauge.sketches import CellHash, CountSketch, CountSketchRun, HeavyKeys, ItemHash, SketchTable
 from streamgauge.sketches.count_sketch import clip_vectors, find_order
 from streamgauge.testing.noise import InsecureNoise, SilentNoise
 from tests.support.sketch_streams import KEY, exact_total, key, zipf_items
@@ -91,12 +92,38 @@ def test_clipping_shrinks_huge_vectors_towards_zero_exactly() -> None:
 
 
 @pytest.mark.parametrize(
-    ("unit", "l1", "l2_squared"),
-    [(sg.Tick(3), 9, 27), (sg.User(2, 2), 6, 12), (sg.Event(replace=True), 6, 12), (sg.WEvent(2), 3, 3)],
+    ("unit", "l1", "l2_squared"), [(sg.Tick(3), 9, 27), (sg.Event(replace=True), 6, 12), (sg.WEvent(2), 3, 3)]
 )
 def test_units_scale_the_sensitivity(unit: Any, l1: int, l2_squared: int) -> None:
     claim = CountSketch(sg.Zcdp(1), unit=unit, **SMALL)
     assert (claim.sensitivity.l1, claim.sensitivity.l2_squared) == (l1, l2_squared)
+
+
+def test_a_tick_as_the_unit_counts_its_first_items() -> None:
+    claim = CountSketch(sg.Zcdp(1), unit=sg.Tick(3), bound=2, **SMALL)
+    for seed in range(20):
+        assert_inside(moved(claim, seed, [1] * 50, [2] * 50), claim)
+    assert moved(claim, 1, [4, 5, 6, 7]).tolist() == moved(claim, 1, [4, 5, 6]).tolist()
+    keys = HeavyKeys(sg.Zcdp(1), horizon=1, levels=2, columns=256, unit=sg.Tick(3)).start(KEY, SilentNoise())
+    assert [found.value for found in keys.step([7] * 50).find(1)] == [3.0]
+
+
+def test_units_that_a_sketch_does_not_bound_are_refused() -> None:
+    for build in (CountSketch, partial(HeavyKeys, levels=1)):
+        with pytest.raises(ValueError, match="unit must be Event, WEvent or Tick"):
+            build(sg.Zcdp(1), horizon=1, unit=sg.User(2, 2))
+    with pytest.raises(ValueError, match="items_per_event must be 1 where ticks are the unit, got 2"):
+        CountSketch(sg.Zcdp(1), horizon=1, unit=sg.Tick(3), items_per_event=2)
+    with pytest.raises(ValueError, match="unit must be one event for tables"):
+        CountSketch(sg.Zcdp(1), horizon=1, unit=sg.Tick(3)).table(KEY)
+
+
+def test_a_table_counts_in_one_tick_only() -> None:
+    claim = CountSketch(sg.Zcdp(1), horizon=2, rows=3, columns=64)
+    run, table = claim.start(KEY, SilentNoise()), claim.table(KEY)
+    table.update(["tea"])
+    assert [run.step(table).estimate(["tea"], 0).value[0] for _ in range(2)] == [1.0, 1.0]
+    assert not table.cells.any()
 
 
 def test_pure_noise_of_one_release_fits_the_loss_exactly() -> None:
@@ -190,7 +217,7 @@ def test_intervals_hold_for_noise_and_collisions(loss: sg.Zcdp) -> None:
 
 @pytest.mark.statistical
 def test_items_chosen_in_view_of_the_key_break_intervals() -> None:
-    """Broken twin: the key is drawn before, but known to whoever writes the stream."""
+    """Broken twin: the key is drawn before, but known to those who write the stream."""
     claim = CountSketch(sg.Zcdp(1), horizon=1, rows=5, columns=8)
     run = claim.start(KEY, InsecureNoise(1))
     others = np.arange(1, 4000)

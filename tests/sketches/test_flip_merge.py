@@ -227,6 +227,13 @@ def test_releases_end_as_the_claim_says() -> None:
     merged.merge_exact(other)
     with pytest.raises(LimitExceededError):  # its items are in the other's release
         other.release()
+    with pytest.raises(ValueError, match="other must be a run of the same claim and key"):
+        merged.merge_exact(merged)
+    fresh = merged.claim.start(KEY)
+    merged.release()
+    with pytest.raises(LimitExceededError, match="releases must be 0 before a merge"):
+        merged.merge_exact(fresh)
+    fresh.release()  # a refused merge takes nothing
     several = FlipMerge(sg.Pure(1), buckets=16, levels=4, pan_private=True, releases=2).start()
     several.release(), several.release()
     with pytest.raises(LimitExceededError):

@@ -67,6 +67,12 @@ def test_a_private_release_is_refused_with_its_numbers() -> None:
         release_stable(claim, range(10), sg.Pure(1), domain=1000, key=KEY)
 
 
+def test_items_outside_of_the_domain_are_dropped_not_refused() -> None:
+    settings = {"domain": 10, "key": KEY, "noise": SilentNoise(), "experimental": True}
+    hostile = release_stable(PStable(rows=11), ["a", None, 3, 99, -1, 2.5, 2**70], sg.Pure(1), **settings)
+    assert hostile == release_stable(PStable(rows=11), [3], sg.Pure(1), **settings)
+
+
 def test_an_experimental_release_does_not_depend_on_the_count() -> None:
     claim, found = PStable(p=0.25, rows=101), {}
     for number in (50, 5000):

@@ -194,7 +194,7 @@ WHOLE = [
     ("SELECT COUNT(*) FROM visits; SELECT 1", "one SELECT"),
     ("SELECT COUNT(*) FROM visits WHERE", "cannot be read"),
     ("SELECT COUNT(* FROM visits", "cannot be read"),
-    ("SELECT TOP 10 COUNT(*) FROM visits", "cannot be read"),
+    ("SELECT TOP 10 COUNT(*) FROM visits", "write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10"),
     ("INSERT INTO visits VALUES (1)", "SELECT"),
     ("DELETE FROM visits", "SELECT"),
     ("EXPLAIN SELECT COUNT(*) FROM visits", "SELECT"),
@@ -233,3 +233,11 @@ def test_refusal_is_in_words_of_sql_with_advice(sql: str, advice: str) -> None:
 
 def test_refusals_are_tried_with_many_queries() -> None:
     assert len(dict(REFUSED)) >= 120
+
+
+@pytest.mark.parametrize("top", ["TOP 10", "top(10)", "\n TOP 3 PERCENT"])
+def test_top_says_how_to_list_the_largest(top: str) -> None:
+    with pytest.raises(
+        InvalidReleaseError, match=r"^TOP is refused: write LIMIT, as in ORDER BY COUNT\(\*\) DESC LIMIT 10"
+    ):
+        query(f"SELECT {top} ward, COUNT(*) FROM visits GROUP BY ward")

@@ -13,7 +13,9 @@ import pytest
 
 import streamgauge as sg
 from streamgauge import statistics
+from streamgauge.sketches import CellHash, ItemHash
 from streamgauge.statistics import Estimate, Statistic
+from streamgauge.statistics.keys.approx_frequency import name_text
 from tests.support.catalogue import claims
 
 PURE, ZCDP = sg.Pure(Fraction(1, 2)), sg.Zcdp(Fraction(1, 8))
@@ -125,12 +127,28 @@ def ranking_of(claim: Any, seen: Stream, now: int) -> list[tuple[Any, int]]:
     return sorted(found, key=lambda item: (-item[1], str(item[0])))[: claim.k]
 
 
+def sketched(claim: Any, seen: Stream, now: int) -> np.ndarray:
+    """Return the medians of signed cells, which the texts share."""
+    hashes, table = CellHash(ItemHash(claim.key), claim.rows, claim.hash_columns), np.zeros((3, 2), np.int64)
+    hashes.add(table, to_words([row for row in seen.rows if isinstance(row, str)]), None, 1)
+    return np.asarray(np.median(hashes.read(table, to_words(claim.items)), axis=0))
+
+
+def to_words(texts: Any) -> np.ndarray:
+    return np.array([[name_text(text), 0] for text in texts], np.uint64).reshape(-1, 2)
+
+
 BOXES: tuple[dict[str, Any], ...] = ({}, {"x": (2, None)}, {"x": (None, 5), "y": (1, 2)}, {"y": (3, 4)})
 STRONG = (sg.Pure(2000), sg.Zcdp(10**9))  # hardly any noise: little is needed to be enough
 BOUNDS: dict[str, Any] = {"lower": -3, "upper": 2, "step": 0.5}
 VALUES = (-7, -3, -1.26, 0, 0.5, 2, 9.5, None)
 
 KINDS: dict[str, Kind] = {
+    "ApproxFrequency": Kind(
+        ({"items": ("a", "d"), "rows": 3, "hash_columns": 2, "key": (107).to_bytes(32, "big")},),  # a and b cancel
+        ("a", "b", "c", 3, None),
+        sketched,
+    ),
     "Count": Kind(({},), (1, 2.5, "x", None), lambda claim, seen, now: sum(row is not None for row in seen.rows)),
     "Sum": Kind((BOUNDS,), VALUES, lambda claim, seen, now: float(rounded(claim.grid, seen).sum())),
     "Mean": Kind((BOUNDS,), VALUES, mean_of, STRONG),

@@ -177,9 +177,9 @@ def spied() -> Iterator[list[tuple[EventPartRun, list[Any]]]]:
         taken.get(id(self), []).append(np.array(block, np.int64))
         return feed_windows(self, block, windows)
 
-    def discovered(self: Any, keys: Any, counts: Any) -> Any:
+    def discovered(self: Any, keys: Any, counts: Any, **settings: Any) -> Any:
         taken[id(self)].append(counted(keys, counts))
-        return take_keys(self, keys, counts)
+        return take_keys(self, keys, counts, **settings)
 
     def begun(self: Any, part: CounterPart, run: Any) -> None:
         init(self, part, run)

@@ -10,6 +10,7 @@
     published    all releases of a statistic
     seized       all releases of a pan-private estimator, with its memory, in all branches of chance
     local        all reports of a device, once and repeated, and estimates from them
+    sketch       all releases of a sketch, with its memory if it may be seized
     twin         the broken twins and their honest ones, which test the audit itself
 
 The package is searched for classes. A class that needs an unknown setting is an error, not an omission.
@@ -31,6 +32,7 @@ from streamgauge.audit.subjects.layouts import ALL_TICKS
 from streamgauge.audit.subjects.local import DEVICE_NAME, build_device_subjects, build_local_subjects, find_oracles
 from streamgauge.audit.subjects.mechanisms import OTHER_GROUPS, SAVED_AND_LOADED, ExecutionModeSubject, MechanismSubject
 from streamgauge.audit.subjects.pan_private import PanPrivateSubject
+from streamgauge.audit.subjects.sketches import MISRA_GRIES_LOSS, SKETCH_RUNS, build_sketch_subjects, find_sketches
 from streamgauge.audit.subjects.statistics import (
     ColumnBuilder,
     PublishedSubject,
@@ -41,8 +43,9 @@ from streamgauge.audit.subjects.statistics import (
 from streamgauge.audit.subjects.user_tables import build_user_table_subjects, find_estimators
 from streamgauge.continual import Binary, Kary, LinearMechanism, Mechanism
 from streamgauge.continual.mechanism import MECHANISMS
+from streamgauge.noise.entropy import KEY_BYTES
 from streamgauge.postprocess import Hierarchy
-from streamgauge.privacy import Approx, Event, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
+from streamgauge.privacy import Approx, Event, IntegerZcdp, Loss, Pure, Unit, User, WEvent, XAdjacent, Zcdp
 from streamgauge.statistics import Axis, Statistic, TopK
 
 C = TypeVar("C", bound=Mechanism[Any, Any])
@@ -55,7 +58,7 @@ USER_TABLE_RUNS = 2_000  # each is a run of its own
 LOCAL_RUNS = 20_000  # the computation says the rest
 ADAPTIVE_TICKS, ADAPTIVE_RUNS = 4, 2_000  # of those that decide for all groups together
 ADVERSARY_RUNS, JOINT_ADVERSARY_RUNS = 4_000, 1_000  # against who chooses the stream
-LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"))
+LOSSES: tuple[Loss, ...] = (Pure(1), Zcdp("1/2"), IntegerZcdp("1/2"))
 APPROX_LOSS: Loss = Approx(1, Fraction(1, 1000))
 UNITS: tuple[Unit, ...] = (WEvent(3), User(1, 2))  # besides one event
 APPROX_MECHANISMS = ("SimpleII", "Binary", "SquareRoot")
@@ -103,7 +106,9 @@ NUMBER_SETTINGS: Settings = {"lower": -3, "upper": 2, "step": "1/2"}
 AXIS_SETTINGS: Settings = {"lower": 0, "upper": 8, "step": 1, "branching": 2}
 PLANE_SETTINGS: Settings = {"axes": {"x": Axis(0, 4, 1), "y": Axis(0, 2, 1)}, "branching": 2}
 TITLE_SETTINGS = "squares", "hashed", "cells", "max_changes"  # settings that are in the title
+SKETCH_SETTINGS: Settings = {"items": ("a", "b"), "rows": 3, "hash_columns": 2, "key": (107).to_bytes(KEY_BYTES, "big")}
 STATISTIC_CASES: dict[str, Sequence[StatisticCase]] = {
+    "ApproxFrequency": (StatisticCase(SKETCH_SETTINGS, ("a", "b", "z")),),
     "Count": (StatisticCase({}, (1, None)), StatisticCase({"cells": 8, "window": "each"}, (1, None))),
     "Sum": (StatisticCase(NUMBER_SETTINGS, (-7, 0, 2, None)),),
     "Mean": (StatisticCase(NUMBER_SETTINGS, (-7, 0, 2, None)),),
@@ -177,7 +182,8 @@ def _find_classes(package: Any, root: type[Any]) -> dict[str, type[Any]]:
 
 def list_names() -> list[str]:
     """Return all names that can be audited."""
-    found = [*find_mechanisms(), *find_adaptive(), *find_statistics(), *find_estimators(), *find_oracles(), DEVICE_NAME]
+    found = [*find_mechanisms(), *find_adaptive(), *find_statistics(), *find_estimators(), *find_oracles()]
+    found += [*find_sketches(), DEVICE_NAME]
     return [*found, *(name for name in MECHANISMS.names(None) if name not in found)]
 
 
@@ -200,6 +206,8 @@ def list_entries(name: str | None = None, request: AuditRequest | None = None) -
         yield from _list_user_tables(cls, chosen)
     if chosen.unit in (None, Event(replace=True)):
         yield from _list_local(name, chosen)
+    for cls in select(find_sketches()) if chosen.unit in (None, Event()) else ():
+        yield from _list_sketches(cls, chosen)
 
 
 def list_twins() -> Iterator[CatalogueEntry]:
@@ -306,7 +314,7 @@ def _list_statistics(cls: type[Statistic[Any]], request: AuditRequest) -> Iterat
     for kind in STATISTIC_CASES[cls.__name__]:
         for loss in request.losses:
             claim = build_claim(cls, loss, {"horizon": ticks, **kind.settings, **unit})
-            if claim is None:
+            if claim is None or isinstance(loss, IntegerZcdp):  # counters are attacked at integer orders alone
                 continue
             title = format_title(
                 cls.__name__, {name: kind.settings[name] for name in TITLE_SETTINGS if name in kind.settings}
@@ -341,6 +349,22 @@ def _list_local(name: str | None, request: AuditRequest) -> Iterator[CatalogueEn
                 yield CatalogueEntry("local", format_title(called, settings), subject, runs=LOCAL_RUNS)
         for device, title in build_device_subjects(loss) if name in (None, DEVICE_NAME) else ():
             yield CatalogueEntry("local", title, device, runs=0)
+
+
+def _list_sketches(cls: type[Any], request: AuditRequest) -> Iterator[CatalogueEntry]:
+    """List all settings to be computed, and those of one tick also for experiments."""
+    for loss in dict.fromkeys((*request.losses, MISRA_GRIES_LOSS)):
+        for build, settings in build_sketch_subjects(cls):
+            claim = build_claim(cls, loss, settings) if is_sketch_loss(cls, loss) else None
+            if claim is not None:
+                is_small = settings.get("horizon", 1) == settings.get("releases", 1) == 1
+                runs = SKETCH_RUNS if is_small else 0
+                yield CatalogueEntry("sketch", format_title(cls.__name__, settings), build(claim), runs=runs)
+
+
+def is_sketch_loss(cls: type[Any], loss: Loss) -> bool:
+    """Return whether a sketch has its own law under a loss; approximate ones of counters are tried elsewhere."""
+    return isinstance(loss, Approx) == (cls.__name__ == "MisraGries")
 
 
 def build_claim(cls: Any, loss: Loss, settings: Settings) -> Any:

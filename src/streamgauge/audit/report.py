@@ -83,6 +83,7 @@ KIND_TITLES = {  # of all kinds of findings, in the order in which they are show
     "published": "statistics: all publications",
     "seized": "pan-private estimators of users: all releases, and the memory",
     "local": "local model: every report in fractions, and its estimates",
+    "sketch": "sketches: all releases, and the memory where it may be seized",
     "twin": "controls: broken twins, which must be condemned, and honest ones",
 }
 

@@ -24,7 +24,7 @@ class CsvShape(StrEnum):
 
 
 Name = Annotated[str | None, typer.Argument(metavar="[NAME]", help="One release; default: all.")]
-TrendTicks = Annotated[int, typer.Option("--last", min=1, metavar="N", help="Number of ticks of a trend.")]
+TrendTicks = Annotated[int, typer.Option("--last", min=1, metavar="N", help="Ticks or periods of a trend.")]
 NameOption = Annotated[str | None, typer.Option("--release", metavar="NAME", help="One release; default: all.")]
 PlotOutput = Annotated[Path, typer.Option("--output", "-o", metavar="PATH", help="A page (.html) or a picture (.png).")]
 Output = Annotated[

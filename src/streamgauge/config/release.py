@@ -273,7 +273,8 @@ def _parse_windows(table: TomlTable, stream: Stream) -> tuple[str, tuple[int, ..
     """Return the window, or the longest of an array, and the ticks of the others."""
     if isinstance(table.entries.get("window"), list | tuple):
         return split_windows(table.get_required("window", build_window_list_rule(stream.tick)))
-    return table.get_optional("window", build_window_rule(stream.tick, stream.timezone), "running"), ()
+    rule = build_window_rule(stream.tick, stream.timezone, table.entries.get("window"))
+    return table.get_optional("window", rule, "running"), ()
 
 
 def find_row_length(window: str, stream: Stream, *, partial: bool = False) -> int | None:

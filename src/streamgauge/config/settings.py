@@ -104,9 +104,11 @@ class Stream:
     def allows_integer_orders(self) -> bool:
         """True if a release may have Gaussian noise that looks ahead: the budget has a delta, and memory is private.
 
-        Units of counters are whole: one event, or all of a w_event.
+        Units of counters are whole: one event, or all of a w_event. A replaced event is two, and integer orders have no
+        group privacy.
         """
-        return self.pan_private and isinstance(self.budget, Approx) and not isinstance(self.unit, XAdjacent)
+        is_whole = not self.unit.replace and not isinstance(self.unit, XAdjacent)
+        return self.pan_private and isinstance(self.budget, Approx) and is_whole
 
     @property
     def has_reports(self) -> bool:

@@ -36,6 +36,7 @@ other value is dropped from every count, by its record alone, and counted for th
     COUNT(*), COUNT(x)    sum of the weights
     SUM(x)                sum of x times the weight
     COUNT(DISTINCT x)     values whose weights add up to more than 0; each comes or leaves `max_changes` times at most
+    APPROX_FREQUENCY(x, "item")   sum of the weights of events whose x is the item
     others                refused
 
 **source = "reports"**: records that devices send, with columns that were made private on the device.
@@ -201,6 +202,7 @@ ADJACENCY_RULE: Rule[Literal["add_remove", "replace"]] = build_choice_rule("add_
 BUDGET_KEYS = ("epsilon", "delta", "rho")
 REPORT_UNIT = "report"
 UNIT_FORMS = '"event", { user = ..., max_events_per_tick = ..., max_ticks = ... }, { w_event = ... } or { tick = ... }'
+USER_KEYS_REASON = "of users only: add user = ..., the column that names them"
 BUDGET_FORMS = "{ epsilon }, { epsilon, delta } or { rho }"
 BUDGET_EXAMPLES = "a table such as { epsilon = 1 }, { epsilon = 1, delta = 1e-6 } or { rho = 0.05 }"
 TICK_NAMES = {SECOND: "a second", MINUTE: "a minute", HOUR: "an hour", DAY: "a day", WEEK: "a week"}
@@ -227,6 +229,9 @@ def parse_unit(stream: TomlTable, tick: int, facts: SourceFacts) -> ProtectedUni
         raise stream.build_error("unit", UNIT_FORMS, ("event",))
     unit = stream.get_table("unit", UNIT_KEYS)
     kinds = [key for key in ("user", "w_event", "tick") if key in unit]
+    renewing = [key for key in ("per", "renewal") if key in unit]
+    if renewing and "user" not in unit:
+        raise PipelineFileError(f"{unit.path}.{renewing[0]} must be {USER_KEYS_REASON}, got {_format_keys(unit)}")
     if len(kinds) != 1 or (kinds != ["user"] and len(unit.entries) > 1):
         raise PipelineFileError(f"{unit.path} must be {UNIT_FORMS}, got {_format_keys(unit)}")
     if "w_event" in unit:
@@ -331,7 +336,7 @@ def describe_contributions(stream: Stream) -> str:
         return f"at most {events} {each}, of all people together; {NOT_COUNTED_NOTE}"
     if unit.consecutive:
         return f"at most {events} {each} for each {stream.user}; {NOT_COUNTED_NOTE}"
-    block = "" if unit.block_ticks is None else f" of every {_format_span(unit.block_ticks * stream.tick)}"
+    block = "" if unit.block_ticks is None else f" of each {_format_span(unit.block_ticks * stream.tick)}"
     return f"at most {events} {each} and {several}{block} for each {stream.user}; {NOT_COUNTED_NOTE}"
 
 
@@ -423,9 +428,7 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
     if who.user == time:
         raise PipelineFileError(f"{table.key_path('unit')}.user must be another column than the time, got {time}")
     reserved = {"time": time} | ({"user": who.user} if who.user else {})
-    if table.entries.get("late") == "next_tick" and isinstance(who.unit, WEvent):
-        rule = '"drop" under a w-event unit (events of several ticks would be carried into one)'
-        raise table.build_error("late", rule, got='"next_tick"')
+    _check_late(table, who.unit)
     source = _parse_source(table, facts)
     private = parse_pan_private(table, source, who.unit, facts)
     columns = parse_columns(table, reserved)
@@ -449,6 +452,19 @@ def parse_stream(top: TomlTable, plugins: tuple[str, ...] = ()) -> Stream:
         options=parse_options(table, facts),
         plugins=plugins,
     )
+
+
+def _check_late(table: TomlTable, unit: Unit) -> None:
+    """Reject carried events where the unit is all events of some ticks: they would count in other ticks."""
+    if table.entries.get("late") != "next_tick":
+        return
+    if isinstance(unit, WEvent):
+        rule = '"drop" under a w-event unit (events of several ticks would be carried into one)'
+        raise table.build_error("late", rule, got='"next_tick"')
+    if isinstance(unit, Tick) or (isinstance(unit, User) and unit.per is not None):
+        what = "unit = { tick = ... }" if isinstance(unit, Tick) else "unit = { ..., per = ... }"
+        rule = f'"drop" with {what} (late events of one unit would count in any number of later ticks)'
+        raise table.build_error("late", rule, got='"next_tick"')
 
 
 def _parse_weight(table: TomlTable, columns: Mapping[str, Column], facts: SourceFacts) -> str | None:

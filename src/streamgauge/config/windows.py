@@ -14,6 +14,7 @@ import re
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
+from zoneinfo import available_timezones
 
 from streamgauge.config.periods import CALENDAR_UNITS, TUMBLING
 from streamgauge.config.rules import ZONE_RULE, count_ticks, format_duration, parse_duration
@@ -34,8 +35,11 @@ FORMS = '"running", "each", "sliding 24h", "tumbling 1d" or "decayed half-life 1
 CALENDAR_FORM = '"tumbling day Europe/Berlin" (or week, or month)'
 
 
-def build_window_rule(tick: int, zone: str = "UTC") -> Rule[str]:
-    """Return the rule for a window with ticks of this length, in a stream's time zone."""
+def build_window_rule(tick: int, zone: str = "UTC", value: Any = None) -> Rule[str]:
+    """Return the rule for a window with ticks of this length, in a stream's time zone.
+
+    If it refuses `value`, which names a kind of window, its words are about that kind.
+    """
 
     def parse(value: Any) -> str | None:
         if value in ("running", "each"):
@@ -52,8 +56,27 @@ def build_window_rule(tick: int, zone: str = "UTC") -> Rule[str]:
             return "each"
         return f"{match[1].split()[0]} {count}" if match and count else None
 
+    if (words := _explain_window(value, tick)) is not None:
+        return Rule(words[0], parse, words[1])
     others = f'{CALENDAR_FORM}, or "{EXAMPLES[-1]}" with an exponent from {MIN_EXPONENT} to {MAX_EXPONENT}'
     return Rule(f"{FORMS}, of a whole number of ticks of {format_duration(tick)}, or {others}", parse, EXAMPLES)
+
+
+def _explain_window(value: Any, tick: int) -> tuple[str, tuple[str, ...]] | None:
+    """Return the rule of the part of a window that is wrong, and options for hints. None if it may be any part."""
+    if not isinstance(value, str):
+        return None
+    if (found := _DURATION_WINDOW.fullmatch(value)) and parse_duration(found[2]):
+        return f'"{found[1]} DURATION" of a whole number of ticks of {format_duration(tick)}', ()
+    kind, _, rest = value.partition(" ")
+    unit, _, zone = rest.partition(" ")
+    if kind != TUMBLING or not zone:
+        return None
+    if unit in CALENDAR_UNITS:
+        options = tuple(f"{kind} {unit} {name}" for name in sorted(available_timezones()))
+        return f'"{kind} {unit} ZONE" with a time zone such as "Europe/Berlin"', options
+    options = tuple(f"{kind} {name} {zone}" for name in CALENDAR_UNITS)
+    return f'"{kind} UNIT ZONE" with a unit of day, week or month', options
 
 
 def build_window_list_rule(tick: int) -> Rule[list[str]]:

@@ -33,7 +33,7 @@ def build_adjustments(release: Release, query: Query, stream: Stream) -> Adjustm
     found = tuple(_build_adjustment(aggregate, release, query) for aggregate in query.aggregates)
     if not any(found):
         names = ", ".join(aggregate.name for aggregate in query.aggregates)
-        rule = "consistent must be asked of a COUNT, or of a SUM under ROLLUP"
+        rule = "consistent must be left out unless the query has a COUNT, or a SUM under ROLLUP"
         raise InvalidReleaseError(f"{rule}, got {names}: no rule is known that its true numbers obey")
     return found
 

@@ -48,6 +48,7 @@ class Cell:
     lower: Fraction | None = None  # with a step: the cell of a DOUBLE, floor((x - lower)/step), cut off
     step: Fraction | None = None
     size: int = 0  # bytes, if it is a report
+    assumed: int = 0  # cells of a tick that are planned for, if far fewer than `count` can occur
 
     @property
     def is_report(self) -> bool:
@@ -204,5 +205,5 @@ def count_tally_numbers(measure: Measure) -> int:
     """Return the maximum, or assumed, numbers in the tally of one tick."""
     if measure.text is not None:
         return ASSUMED_KEYS * 4
-    cells = 1 if measure.cell is None else measure.cell.count
+    cells = 1 if measure.cell is None else measure.cell.assumed or measure.cell.count
     return measure.width * cells * (3 + measure.rows)

@@ -82,7 +82,7 @@ def build_parts(release: Release, query: Query, stream: Stream) -> tuple[Counter
             rule = f"{aggregate.kind.upper()} must be used under unit = {{ user = ... }} {PAN_PRIVATE_CLAUSE}"
             raise InvalidReleaseError(f"{rule}, got another unit")
         if stream.weight is not None and not aggregate.function.reads_weights:
-            rule = f"{aggregate.kind.upper()} must be asked of a stream without a weight"
+            rule = f"{aggregate.kind.upper()} must be used on a stream without a weight"
             raise InvalidReleaseError(f"{rule}, got {stream.weight}")
     levels = find_run_levels(release.mechanism, query)
     loss: Loss = find_part_loss(release, stream).part(Fraction(1, len(groups) * len(levels)))

@@ -327,12 +327,13 @@ def halve_replacement(release: Release, stream: Stream) -> tuple[Release, Stream
 
     A replacement is both, at any two ticks, by group privacy of two: a loss of epsilon/2 each makes epsilon, of rho/4
     rho. Adaptive mechanisms have it too. It is no more than the loss of two ticks of their own, at twice the bound.
+    Bounds at integer orders have none, so either event has a budget of rho instead of one with a delta.
     """
     if release.delta is not None:
         rule = 'delta must be left out where adjacency = "replace" (a delta has no such group privacy)'
         raise InvalidReleaseError(f"{rule}, got {float(release.delta):g}: declare values")
     loss = release.loss.part(Fraction(1, 2**release.loss.additive_loss.power))
-    return replace(release, loss=loss), replace(stream, unit=Event())
+    return replace(release, loss=loss), replace(stream, unit=Event(), budget=stream.budget.additive_loss)
 
 
 def _check_names(file: PipelineFile, plan: ReleasePlan) -> None:

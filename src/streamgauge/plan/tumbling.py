@@ -7,7 +7,7 @@
 The exact sums of a period's ticks are one vector, and each vector has its own noise.
 
 With `partial = true` each tick has a row: the figure of its period so far. A running statistic over at most the ticks
-of the longest period begins anew, with fresh noise, at each period's first tick.
+of the longest period starts again, with fresh noise, at each period's first tick.
 
 Privacy
     Neighbours: one unit, as everywhere. Each noise is drawn for one period, so an event loses what one period does:
@@ -20,7 +20,8 @@ Privacy
     Proof for zCDP: n ticks of one period lose at most n^2 times the rho of one. Noises of periods are independent, and
     periods share no mechanism, so their rhos add up. S is attained by filling whole periods (`count_squares`). A
     mechanism that adapts to earlier releases shares its state between periods. There S is T^2. Runs of partial
-    figures share nothing.
+    figures share nothing. Bounds at integer orders have no group privacy. So a unit of several ticks has a budget of
+    rho instead of one with a delta.
 """
 
 from dataclasses import replace
@@ -49,15 +50,17 @@ def resolve_periods(release: Release, query: Query, stream: Stream) -> tuple[Rel
     spread = count_spread(release, query, stream.unit, periods)
     expected, unit = release.expected_events, reduce_unit(stream.unit)
     own = replace(release, loss=release.loss.part(Fraction(1, spread)) if spread > 1 else release.loss)
+    budget = stream.budget.additive_loss if spread > 1 else stream.budget
     if release.partial:
-        return replace(own, window="running", horizon=periods.survey.longest), replace(stream, unit=unit)
+        part = replace(own, window="running", horizon=periods.survey.longest)
+        return part, replace(stream, unit=unit, budget=budget)
     own = replace(
         own,
         window="each",
         horizon=None if release.horizon is None else periods.max_count(release.horizon),
         expected_events=None if expected is None else expected * periods.nominal_ticks,
     )
-    return own, replace(stream, unit=unit)
+    return own, replace(stream, unit=unit, budget=budget)
 
 
 def check_periods(release: Release, query: Query, stream: Stream, periods: Periods) -> None:

@@ -17,7 +17,7 @@ charges. The arithmetic is in sensitivity.py, timeline.py and worst_case.py.
 The bounds of `Tick` and `User` and the window of `WEvent` must be enforced across groups and before filters.
 
 Users whose contributions renew
-    Ticks are cut into blocks of L: 1 to L, L + 1 to 2L, and so on, whoever the user is. In each block the events of a
+    Ticks are cut into blocks of L: 1 to L, L + 1 to 2L, and so on, for all users alike. In each block the events of a
     user count in at most q ticks: those of its first q different ticks, in the order in which events are counted.
     P = kL, and `max_ticks` = kq is the allowance of k whole blocks.
 

@@ -31,7 +31,7 @@ def read_parquet_batches(path: Path, names: Sequence[str], rows: int = BATCH_ROW
     try:
         with pyarrow.parquet.ParquetFile(path, coerce_int96_timestamp_unit="us") as file:
             for batch in file.iter_batches(rows, columns=list(names)):
-                yield pyarrow.table([_to_plain(column) for column in batch.columns], names=batch.schema.names)
+                yield pyarrow.table([convert_column(column) for column in batch.columns], names=batch.schema.names)
     except (pyarrow.ArrowException, OSError):
         failure = ParquetReadError("a Parquet file must be whole, got one with damaged pages")
     else:
@@ -39,8 +39,8 @@ def read_parquet_batches(path: Path, names: Sequence[str], rows: int = BATCH_ROW
     raise failure
 
 
-def _to_plain(column: Any) -> Any:
-    """A column without anything that DuckDB would check as a whole, and as it would read it by itself."""
+def convert_column(column: Any) -> Any:
+    """Return the column in the type that DuckDB gives it when it reads the file itself."""
     for applies, changed in _build_conversions():
         if applies(column.type):
             return changed(column)
@@ -51,8 +51,11 @@ def _build_conversions() -> list[Conversion]:
     from pyarrow import types
 
     return [
-        (lambda kind: getattr(kind, "extension_name", None) == "arrow.json", lambda column: _to_plain(column.storage)),
-        (types.is_dictionary, lambda column: _to_plain(column.dictionary_decode())),
+        (
+            lambda kind: getattr(kind, "extension_name", None) == "arrow.json",
+            lambda column: convert_column(column.storage),
+        ),
+        (types.is_dictionary, lambda column: convert_column(column.dictionary_decode())),
         (types.is_large_string, lambda column: column.cast("large_binary")),
         (lambda kind: types.is_string(kind) or types.is_string_view(kind), lambda c: c.cast("binary")),
         (types.is_float16, lambda column: column.cast("float32")),

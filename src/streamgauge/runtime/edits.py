@@ -2,7 +2,7 @@
 
 the stream's time, tick, start, unit              fixed after the first charge, like its source
 a column or public table that a release reads     fixed with the charge of the release, also once it has ended
-any other column or public table                  may be added, declared anew or removed; a ledger entry of its own
+any other column or public table                  may be added, declared again or removed; a ledger entry of its own
 a changed release                                 refused: give it a new name; a `share` refers to the budget
                                                   at the time of the charge
 an unchanged release                              continues with the mechanisms and names of its charge, even if

@@ -9,21 +9,32 @@ from streamgauge.releases.release import format_utc_time
 
 REPORT_TEXT = "what one report says"
 AMOUNT_NAMES = ("epsilon", "delta", "rho")
+LEAST_AMOUNT = 1e-9  # the least epsilon or rho of a release (config.rules.EPSILON)
 
 
 def loss_text(loss: Any, *, named: bool = True) -> str:
     """Return the amounts of a loss, with or without their names.
 
     >>> from streamgauge.privacy import Approx, Pure
-    >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure.zero())
+    >>> loss_text(Pure("1/3")), loss_text(Approx(1, "1/1000000")), loss_text(Pure("1e-12"))
     ('epsilon 0.3333', 'epsilon 1, delta 1e-06', 'nothing')
 
-    An epsilon and a rho are alternatives: the remainder of an (epsilon, delta) budget.
+    An amount that no release can have, as it is left when shares are rounded, counts as nothing. An epsilon and a
+    rho are alternatives: the remainder of an (epsilon, delta) budget.
     """
     amounts = {name: float(getattr(loss, name)) for name in AMOUNT_NAMES if hasattr(loss, name)}
-    found = [f"{name} {amount:.4g}" if named else f"{amount:.4g}" for name, amount in amounts.items() if amount]
+    found = [
+        f"{name} {amount:.4g}" if named else f"{amount:.4g}"
+        for name, amount in amounts.items()
+        if is_charge(name, amount)
+    ]
     text = (" or " if {"epsilon", "rho"} <= amounts.keys() else ", ").join(found) or "nothing"
     return f"{text} at integer orders" if named and isinstance(loss, IntegerZcdp) else text
+
+
+def is_charge(name: str, amount: float) -> bool:
+    """Return whether a release can have this epsilon, rho or delta."""
+    return amount > 0 if name == "delta" else amount >= LEAST_AMOUNT
 
 
 def cost_text(loss: Any, delta: Any) -> str:

@@ -180,7 +180,8 @@ class EventPartRun:
             found = np.unique(np.stack([rows * width + tally.groups, tally.cells]), axis=1)
             return np.bincount(found[0], minlength=count * width).reshape(count, 1, width)
         if self.part.measure.cell is not None:
-            return statistic.vectors_from_cells(tally.cells, tally.groups, tally.sums[0], width, rows, count)
+            counts = tally.sums[-1 if self.part.measure.values else 0]  # of weights, if events have them
+            return self.run.build_vectors(tally.cells, tally.groups, counts, rows, count)
         sums = np.zeros((len(tally.sums), count * width), np.int64)
         for row, numbers in zip(sums, tally.sums, strict=True):
             np.add.at(row, rows * width + tally.groups, numbers)

@@ -295,8 +295,9 @@ class ReleaseRun:
         last, number = self.next_tick + count - 1, self.runs[0].tick + 1
         closed = self.open_period.close(answers, number, last, self.last_tick)
         released = self._release_rows(closed.sums, number, closed.spans) if closed.spans else []
-        for run, tally in zip(self.runs, self.scan.tallies(closed.rest) if closed.rest else (), strict=False):
-            run.add_partial(tally)
+        if closed.rest and not self.is_finished:  # a finished one has no open period, and its runs no further tick
+            for run, tally in zip(self.runs, self.scan.tallies(closed.rest), strict=True):
+                run.add_partial(tally)
         return released
 
     def _release_partial(self, answers: Sequence[Tally], period: OpenPeriod, count: int) -> list[TickRelease]:

@@ -32,12 +32,12 @@ from streamgauge.runtime.format import loss_text
 from streamgauge.runtime.ledger.log import ChargedRelease, LedgerLog
 from streamgauge.runtime.options import Options, RecordShares
 from streamgauge.runtime.plan.limits import find_engine_refusal, find_memory_refusal
-from streamgauge.runtime.published import read_ledger_entries
 from streamgauge.runtime.publisher import Publisher, build_schemas
 from streamgauge.runtime.release_run import Batches, ReleaseRun, build_removals, state_name
 from streamgauge.runtime.resources import acquire_lock, open_publisher
 from streamgauge.runtime.rollback import find_rollback
 from streamgauge.runtime.ticks import OPENED_MARK, ReleaseSpans, closed_tick, find_opened_tick
+from streamgauge.store.drivers import has_store
 from streamgauge.store.encryption import SECRET_PART, overwrite
 from streamgauge.store.store import LedgerEntry
 
@@ -155,7 +155,7 @@ def start_session(
         raise RunRefusedError(f"{file.path.name}: {rule}, got {left}: check each key, then delete it from the list")
     if refusal := find_engine_refusal(options.memory):
         raise RunRefusedError(f"{file.path.name}: {refusal}")
-    for release in () if read_ledger_entries(file) else file.releases:
+    for release in () if has_store(file) else file.releases:
         plan_release(file, release)  # refuses an unanswerable query before a store is created
     with ExitStack() as stack:
         acquire_lock(file, stack)

@@ -8,7 +8,8 @@ The counter is the one of least error for the loss (`sg.continual.choose`), over
 
 Privacy
     Neighbours: streams that differ in one unit. An event has one item, or up to `items_per_event`, with weights
-    that are clipped to [-bound, bound]. The number of ticks and the key are public.
+    that are clipped to [-bound, bound]. Of a tick that is the unit, the first `unit.events` items count. The number of
+    ticks and the key are public. Users are not bounded here, so they are no unit: see `statistics.ApproxFrequency`.
     Promise: `loss` over all releases, even if items are chosen in view of past releases. With `pan_private=True` also
     for the cells in memory, by the promise of the counter.
     Proof: an item moves one cell of each row by at most `bound` = Z. With D rows that is D Z in L1 and D Z^2 in
@@ -33,7 +34,7 @@ Reference
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
 from math import comb, isqrt, pi, sqrt
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -42,11 +43,12 @@ from streamgauge.continual import LinearMechanism, choose
 from streamgauge.continual.run import Run
 from streamgauge.continual.state_io import SavedBytes, pack, unpack
 from streamgauge.continual.validation import check_whole
+from streamgauge.memory import WipedArrays
 from streamgauge.noise import Ints, Noise
 from streamgauge.noise.coerce import Floats
 from streamgauge.noise.entropy import KEY_BYTES, Bytes
 from streamgauge.prime_field import Words
-from streamgauge.privacy import Event, Loss, Sensitivity, Unit
+from streamgauge.privacy import Event, Loss, Sensitivity, Tick, Unit, WEvent
 from streamgauge.sketches.item_hash import ItemHash, Items, check_key, create_key, parse_weights
 from streamgauge.sketches.sketch_table import CellHash, SketchTable, check_shape
 
@@ -54,6 +56,8 @@ DEFAULT_ROWS, DEFAULT_COLUMNS = 7, 2**14
 DEFAULT_MEMORY_NUMBERS = 64  # numbers that the counter may keep for each cell
 MAX_BOUND = 2**31
 CLIP_BITS = 64
+NORMAL_SHARE = 0.6827  # of normal numbers that are at most a standard error
+Number = TypeVar("Number", bound=np.generic)
 
 
 @dataclass(frozen=True)
@@ -77,16 +81,14 @@ class CountSketchRelease:
 
     @property
     def collision_stddev(self) -> float:
-        """Standard error of a cell by items that share it, estimated from the noisy cells."""
-        squares = np.asarray(self.cells, np.float64) ** 2
-        moment = float(np.median(squares.sum(axis=1))) - self.hash.columns * self.noise_stddev**2
-        return sqrt(max(moment, 0.0) / self.hash.columns)
+        """Standard error of a cell by items that share it, from the central 68 % of noisy cells."""
+        return sqrt(max(float(measure_spread(self.cells, None)) ** 2 - self.noise_stddev**2, 0.0))
 
     @property
     def stddev(self) -> float:
         """Standard error of an estimate, about; the median of rows falls short of a mean by pi/2."""
         spread = self.noise_stddev**2 + self.collision_stddev**2
-        return sqrt(spread * (pi / 2 if self.hash.rows > 1 else 1) / self.hash.rows)
+        return sqrt(spread) * median_factor(self.hash.rows)
 
     def estimate(self, items: Items, confidence: float = 0.9) -> SketchEstimate:
         """Return the totals of items, with intervals for each item by itself.
@@ -97,6 +99,19 @@ class CountSketchRelease:
         found = np.sort(self.hash.read(self.cells, self.hash.items.names(items)), axis=0)
         middle = self.hash.rows // 2
         return SketchEstimate(found[middle], found[place], found[self.hash.rows - 1 - place], self.stddev)
+
+
+def measure_spread(cells: Floats, axis: int | None) -> Floats:
+    """Return the size that 68 % of cells do not exceed: of normal ones their standard error.
+
+    The largest cells do not count, with which the median of rows copes.
+    """
+    return np.asarray(np.quantile(np.abs(cells), NORMAL_SHARE, axis=axis))
+
+
+def median_factor(rows: int) -> float:
+    """Return about the standard error of a median of so many rows, in errors of one; pi/2 is its loss to a mean."""
+    return sqrt((pi / 2 if rows > 1 else 1) / rows)
 
 
 def find_order(rows: int, confidence: float) -> int:
@@ -143,6 +158,7 @@ class CountSketch:
         check_whole("items_per_event", self.items_per_event)
         if max(self.bound, self.items_per_event) > MAX_BOUND:
             raise ValueError(f"bound must be at most 2**31, got {max(self.bound, self.items_per_event)}")
+        check_unit(self.unit, self.items_per_event)
         self.counter  # noqa: B018 - settings that no counter keeps are rejected now
 
     @cached_property
@@ -176,6 +192,8 @@ class CountSketch:
 
     def table(self, key: bytes) -> SketchTable:
         """Return an empty exact table of a key, for one machine of several. Its memory is exact."""
+        if isinstance(self.unit, Tick):
+            raise ValueError("unit must be one event for tables, which do not bound a tick, got Tick")
         return SketchTable(CellHash(ItemHash(key), self.rows, self.columns), self.bound)
 
     def start(self, key: bytes | None = None, noise: Noise | None = None) -> "CountSketchRun":
@@ -193,6 +211,23 @@ def sketch_sensitivity(rows: int, bound: int, items: int, unit: Unit) -> Sensiti
     """Return the sensitivity of a table to a unit whose events have so many items, clipped; see the module."""
     one = Sensitivity(rows * items * bound, rows * items * bound**2, rows * items)
     return one.scale(unit.events * (2 if unit.replace else 1))
+
+
+def check_unit(unit: Unit, items_per_event: int = 1) -> None:
+    """Reject units that a sketch does not bound."""
+    if not isinstance(unit, Event | WEvent | Tick):
+        where = "users are bounded by statistics.ApproxFrequency"
+        raise ValueError(f"unit must be Event, WEvent or Tick ({where}), got {unit!r}")
+    if isinstance(unit, Tick) and items_per_event > 1:
+        raise ValueError(f"items_per_event must be 1 where ticks are the unit, got {items_per_event}")
+
+
+def limit_items(
+    unit: Unit, items: npt.NDArray[Number], weights: Ints | None
+) -> tuple[npt.NDArray[Number], Ints | None]:
+    """Return the items that count: the first ones of a tick that is the unit."""
+    most = unit.events if isinstance(unit, Tick) else None
+    return items[:most], None if weights is None else weights[:most]
 
 
 class CountSketchRun:
@@ -224,26 +259,33 @@ class CountSketchRun:
         """
         if isinstance(items, SketchTable):
             return self.step_table(items)
-        names = self.hash.items.names(items)
-        parsed = parse_weights(weights, self.claim.bound, len(names))
-        cells = np.zeros((self.claim.rows, self.claim.columns), np.int64)
-        if self.claim.items_per_event == 1:
-            if events is not None:
-                raise ValueError("events must be None where an event has one item, got numbers")
-            self.hash.add(cells, names, parsed, self.claim.bound)
-        else:
-            self._add_events(cells, names, parsed, events)
-        return self._release(cells)
+        with WipedArrays() as secret:
+            every_name = secret(self.hash.items.names(items))
+            every_weight = parse_weights(weights, self.claim.bound, len(every_name))
+            names, parsed = limit_items(self.claim.unit, every_name, every_weight)
+            cells = secret(np.zeros((self.claim.rows, self.claim.columns), np.int64))
+            if self.claim.items_per_event == 1:
+                if events is not None:
+                    raise ValueError("events must be None where an event has one item, got numbers")
+                self.hash.add(cells, names, parsed, self.claim.bound)
+            else:
+                self._add_events(cells, names, parsed, events)
+            return self._release(cells)
 
     def step_table(self, table: SketchTable) -> CountSketchRelease:
-        """Close a tick whose items were added up in a table of this key."""
+        """Close a tick whose items were added up in a table of this key, and empty the table.
+
+        An item counts in one tick: if it stayed in the table, the next step would count it again.
+        """
         if self.claim.items_per_event > 1:
             raise ValueError("items must be a list where events have several, which tables do not clip, got a table")
         if table.hash.items.key != self.key or table.cells.shape != (self.claim.rows, self.claim.columns):
             raise ValueError("table must have the key and shape of this run, got another")
         if table.bound != self.claim.bound:
             raise ValueError(f"table must have the bound {self.claim.bound}, got {table.bound}")
-        return self._release(table.cells)
+        release = self._release(table.cells)
+        table.cells.fill(0)
+        return release
 
     def _release(self, cells: Ints) -> CountSketchRelease:
         shape = self.claim.rows, self.claim.columns

@@ -298,13 +298,15 @@ class FlipMergeRun(ExclusiveState[BitState]):
 
     def merge_exact(self, other: "FlipMergeRun") -> None:
         """Add the bits of another run whose memory is exact too, before either is released."""
-        if self.claim != other.claim or self.key != other.key or self.claim.pan_private:
+        if self is other or self.claim != other.claim or self.key != other.key or self.claim.pan_private:
             raise ValueError("other must be a run of the same claim and key with exact memory, got another")
 
         def check(state: BitState) -> None:
             if state.releases:
                 raise LimitExceededError("releases must be 0 before a merge, got 1", "releases_exhausted")
 
+        with self._locked() as mine:
+            check(mine)
         with other._exclusive(check) as theirs:
             bits = theirs.bits.copy()
             theirs.releases = other.claim.releases  # its items are released here

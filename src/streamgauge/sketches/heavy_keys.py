@@ -35,6 +35,8 @@ from streamgauge.sketches.count_sketch import (
     DEFAULT_MEMORY_NUMBERS,
     DEFAULT_ROWS,
     CountSketchRelease,
+    check_unit,
+    limit_items,
     pack_run,
     sketch_sensitivity,
     unpack_run,
@@ -118,6 +120,7 @@ class HeavyKeys:
         check_whole("levels", self.levels)
         if self.levels > MAX_LEVELS:
             raise ValueError(f"levels must be at most {MAX_LEVELS}, got {self.levels}")
+        check_unit(self.unit)
         self.counter  # noqa: B018 - settings that no counter keeps are rejected now
 
     @cached_property
@@ -159,7 +162,7 @@ class HeavyKeysRun:
         heavy = parse_weights(weights, self.claim.bound, len(parsed))
         shape = self.claim.levels, self.claim.rows, self.claim.columns
         cells = np.zeros(shape, np.int64)
-        kept, kept_weights = parsed[inside], None if heavy is None else heavy[inside]
+        kept, kept_weights = limit_items(self.claim.unit, parsed[inside], None if heavy is None else heavy[inside])
         for level, place in enumerate(self.hashes):
             prefixes = kept >> (DIGIT_BITS * (self.claim.levels - 1 - level))
             place.add(cells[level], place.items.names(prefixes), kept_weights, self.claim.bound)

@@ -22,7 +22,7 @@ MAX_WEIGHT = 2**31
 
 
 class SecondMoment:
-    """Estimate of F2 from `rows` sums. It is exact memory, so it protects nobody.
+    """Estimate of F2 from `rows` sums. It is exact memory, so it protects no one.
 
     >>> sketch = SecondMoment(rows=64, key=bytes(32))
     >>> sketch.update_many(["tea"] * 10)

@@ -37,7 +37,7 @@ from streamgauge.continual.validation import check_whole
 from streamgauge.noise import Ints, Noise, SecureNoise
 from streamgauge.noise.coerce import Floats
 from streamgauge.privacy import Pure
-from streamgauge.sketches.item_hash import ItemHash, Items, check_key, create_key, parse_weights
+from streamgauge.sketches.item_hash import ItemHash, Items, check_key, create_key, list_parsed, parse_weights
 
 UNIT = 2.0**-53
 GRID_LEVELS = 2**30  # whole numbers up to the largest entry of a row
@@ -166,7 +166,6 @@ def release_stable(
 
 def quantize_rows(sketch: PStableSketch, items: Items, largest: Floats, domain: int) -> Ints:
     """Return the rows as exact sums of whole numbers of at most GRID_LEVELS an item; others are dropped."""
-    numbers = np.asarray(items)
-    inside = numbers[(numbers >= 0) & (numbers < domain)]
+    inside = np.array([item for item in list_parsed(items) if isinstance(item, int) and 0 <= item < domain], np.int64)
     entries = np.trunc(sketch.columns(inside) / largest[:, None] * GRID_LEVELS)
     return np.asarray(np.clip(entries, -GRID_LEVELS, GRID_LEVELS).astype(np.int64).sum(axis=1))

@@ -20,6 +20,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.sql.functions import SCALAR_FUNCTIONS, Functions, find_function, load_functions
 from streamgauge.sql.refusals import (
     CAST_HINT,
+    LARGEST_ADVICE,
     NODE_REASONS,
     PARAMETERS,
     SUBQUERIES,
@@ -120,6 +121,7 @@ ALLOWED_PARTS: dict[type[Node], set[str]] = {
 }
 
 
+TOP_PATTERN = re.compile(r"\s*SELECT\s+TOP[\s(]+\d", re.IGNORECASE)
 PARAMETER_PATTERN = re.compile(r"(?<![:\w]):[A-Za-z_]\w*")
 MAX_SQL_CHARS = 32_768  # characters
 MAX_TOKENS = 4096  # words and signs: two lists of a thousand values
@@ -157,6 +159,8 @@ def _parse_statements(sql: str) -> list[Node | None]:
             raise InvalidReleaseError(f"sql cannot be read: names are in double quotes, not in ` ({where})") from None
         if PARAMETER_PATTERN.search(sql):
             raise InvalidReleaseError(f"{PARAMETERS} ({where})") from None
+        if TOP_PATTERN.match(sql):
+            raise InvalidReleaseError(f"TOP is refused: {LARGEST_ADVICE} ({where})") from None
         raise InvalidReleaseError(f"sql cannot be read: {description} ({where})") from None
 
 

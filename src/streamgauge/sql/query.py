@@ -67,7 +67,8 @@ class Aggregate:
     kind: str  # a word for clients
     value: Value | None = None  # None for COUNT(*)
     codes: Codes | None = None
-    arguments: tuple[Fraction, ...] = ()  # constants after the first argument
+    arguments: tuple[Fraction, ...] = ()  # numbers after the first argument
+    item: str = ""  # the text of APPROX_FREQUENCY(x, 'text')
     window: int = 0  # ticks of its own sliding window, if the release has several
     function: Any = field(default=None, compare=False, repr=False)  # a `plan.aggregates.function.AggregateFunction`
 

@@ -30,6 +30,7 @@ QUANTILES = "use QUANTILE(x, q), once for each q"
 DISTINCTS = "use COUNT(DISTINCT column)"
 WINDOWS = "window functions see other events: choose the window of the release instead"
 SUBQUERIES = "a release reads the stream once: subqueries are refused"
+LARGEST_ADVICE = "write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10"
 PARAMETERS = "parameters are refused: write the literal"
 CHANCE = "a run could not be repeated: chance is refused"
 TABLES = "other tables and joins are refused: a query reads the stream, and lookups by JOIN ... USING (key)"
@@ -53,7 +54,7 @@ NODE_REASONS: dict[str, str] = {  # by the parser's key of a node, or of a part 
     "distinct": "DISTINCT is read only as COUNT(DISTINCT column)",
     "limit.limit_options": "LIMIT must be a whole number of groups, such as LIMIT 10",
     "limit.expressions": "LIMIT ... BY is refused: the largest of all groups are ranked together",
-    "fetch": "FETCH is refused: write LIMIT, as in ORDER BY COUNT(*) DESC LIMIT 10",
+    "fetch": f"FETCH is refused: {LARGEST_ADVICE}",
     "offset": "OFFSET is refused: take LIMIT for all ranks that you need, and skip the first of them",
     "qualify": "QUALIFY is refused: for the largest groups, write ORDER BY COUNT(*) DESC LIMIT 10",
     **{
@@ -161,6 +162,7 @@ NODE_REASONS: dict[str, str] = {  # by the parser's key of a node, or of a part 
     "weekstart": "weeks begin on Monday",
 }
 FUNCTION_REASONS: dict[str, str] = {  # by the name of a function that the parser does not know
+    "top": LARGEST_ADVICE,
     **_spread(CLOCK, "now", "getdate", "sysdate", "curdate", "curtime", "today", "transaction_timestamp", "utc_date"),
     **_spread("use IF(condition, x, y) or CASE", "iff", "iif", "nvl2", "choose"),
     "isnull": "use x IS NULL",

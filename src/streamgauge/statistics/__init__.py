@@ -12,13 +12,14 @@ count               counts
 median_selection    `private_median` of values that are there at once
 moments/            sums, means, variances
 ordered/            quantiles, extremes, ranges
-keys/               histograms, distinct counts, top k
+keys/               histograms, distinct counts, top k, totals of a large domain
 user_table          statistics of users in pan-private pipelines
 local_frequency     frequencies of private reports
 """
 
 from streamgauge.statistics.count import Count
 from streamgauge.statistics.estimate import Columns, Estimate
+from streamgauge.statistics.keys.approx_frequency import ApproxFrequency
 from streamgauge.statistics.keys.distinct import Distinct
 from streamgauge.statistics.keys.histogram import Histogram
 from streamgauge.statistics.keys.ranking import Ranking
@@ -37,6 +38,7 @@ from streamgauge.statistics.run import EventRun
 from streamgauge.statistics.statistic import Statistic
 
 __all__ = [
+    "ApproxFrequency",
     "Axis",
     "Columns",
     "Count",

@@ -42,8 +42,8 @@ def private_median(
 ) -> float:
     """Return a point of the grid near the median of values. What is no number counts as the least point.
 
-    >>> private_median([3, 4, 5, 90], range(100), Pure(200))
-    4.0
+    >>> private_median([3, 4, 5, 6, 90], range(100), Pure(200))  # another point has probability 1e-19
+    5.0
     """
     points = np.asarray(grid, np.float64)
     if points.ndim != 1 or not 1 <= len(points) <= MAX_POINTS or not (np.diff(points) > 0).all():

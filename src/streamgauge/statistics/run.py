@@ -146,6 +146,12 @@ class EventRun(ExclusiveState[RunState], Generic[R]):
                 return self.statistic.join_releases([self._release_row(state, vectors, known, row) for row in rows])
             return self._release_rows(state, vectors, known)
 
+    def build_vectors(self, cells: Ints, groups: Ints, counts: Ints, rows: Ints, ticks: int) -> Ints:
+        """Return the exact vectors, (ticks, channels, width), of events in cells. Rows are ticks from 0."""
+        with self._locked() as state:
+            place = cells, groups, counts, self.width, rows, ticks
+            return self.statistic.vectors_from_cells(*place, state.memory)
+
     def add_partial(self, totals: npt.ArrayLike) -> None:
         """Add part of the open tick's exact vector. `step_totals` closes the tick.
 

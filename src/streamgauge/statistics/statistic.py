@@ -361,11 +361,18 @@ class Statistic(ABC, Generic[R]):
         return combine_power_sums(self.power_weights, sums)
 
     def vectors_from_cells(  # noqa: PLR0917 - a table of events, and the shape of the vectors
-        self, cells: Ints, places: Ints, counts: Ints, width: int, rows: Ints | None = None, ticks: int = 1
+        self,
+        cells: Ints,
+        places: Ints,
+        counts: Ints,
+        width: int,
+        rows: Ints | None = None,
+        ticks: int = 1,
+        memory: Any = None,
     ) -> Ints:
         """Return the exact vectors of so many events in each cell of each group.
 
-        This is for statistics whose values lie in cells.
+        This is for statistics whose values lie in cells. `memory` is that of the run.
         """
         raise ValueError(f"cells must be of a statistic along an axis, got {type(self).__name__}")
 

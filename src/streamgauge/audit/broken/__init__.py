@@ -9,13 +9,14 @@
     memory       registers and tables of users that an intruder finds exact
     adaptive     groupers, hierarchies, window budgets and counters for few events
     local        reports of devices, and estimates from them
+    sketches     keys, rows, tables and bits of sketches
 
 An audit that does not condemn all of them, or condemns one of their honest twins, is itself broken.
 """
 
 from collections.abc import Iterator
 
-from streamgauge.audit.broken import adaptive, bridges, constants, local, memory, noise, noise_ahead, values
+from streamgauge.audit.broken import adaptive, bridges, constants, local, memory, noise, noise_ahead, sketches, values
 from streamgauge.audit.broken.pairs import TwinPair
 from streamgauge.audit.subject import ExperimentNoise
 
@@ -39,6 +40,7 @@ FAMILIES = (
     memory.build_user_table_twins,
     local.build_report_twins,
     local.build_device_twins,
+    sketches.every_twin,
 )
 
 

@@ -11,10 +11,10 @@ k, so that a few runs can show a large loss.
 
 Promise
     A widened copy is used only if its plan is that of the file: every part has the same statistic, which is the same
-    mechanism under the same noise, and has the same measures; and if no mechanism decides on its groups together, so
-    that worlds of one run would depend on each other. All other groups share only code, and so do releases. A store
-    draws one secret for all of them, under which users and hashed columns are hashed. It decides nothing in these
-    records: all hashed texts of a world are the same.
+    mechanism under the same noise, and has the same measures; and if nothing makes worlds of one run depend on each
+    other: no mechanism decides on its groups together, and no tick admits so many events of all groups. All other
+    groups share only code, and so do releases. A store draws one secret for all of them, under which users and hashed
+    columns are hashed. It decides nothing in these records: all hashed texts of a world are the same.
     Noise of k times the scale loses 1/k of the epsilon and 1/k^2 of the rho, and changes nothing else. Functions of
     noisy numbers keep the smaller claim, so a larger difference is not a function of them, and breaks every claim.
     (Discrete noise: a shift by s under Laplace noise of scale b costs s/b, under Gaussian noise of parameter v
@@ -39,7 +39,7 @@ from streamgauge.config.errors import InvalidReleaseError
 from streamgauge.config.settings import Column, PipelineFile, Release, Stream
 from streamgauge.noise import Ints, Noise
 from streamgauge.plan.planner import ReleasePlan, plan_release
-from streamgauge.privacy import Approx, IntegerZcdp, Loss, Pure, Zcdp
+from streamgauge.privacy import Approx, IntegerZcdp, Loss, Pure, Tick, Zcdp
 from streamgauge.sql.dialect import parse_select
 
 WORLD_COLUMN = "audited_world"
@@ -182,6 +182,8 @@ def raise_budget(budget: Loss) -> Loss:
 
 def widen(file: PipelineFile, count: int) -> WidenedGroups | None:
     """Return a widened copy, if its plan is the file's and its worlds are independent."""
+    if isinstance(file.stream.unit, Tick):
+        return None  # the events of all worlds would be bounded together, and those of most be dropped
     copies = WidenedGroups(file, count)
     try:
         plans = [plan_release(copies.file, release) for release in copies.file.releases]

@@ -8,4 +8,5 @@ adaptive             adaptive mechanisms, and their groupers
 statistics           statistics
 user_tables          pan-private tables
 local                reports of the local model, and devices over time
+sketches             sketches of large domains
 """

@@ -101,7 +101,7 @@ class FailureMonitor:
 
 
 def find_token_hints(file: PipelineFile, tokens: Tokens) -> list[str]:
-    """Return the commands that create the tokens without which nobody can read or send."""
+    """Return the commands that create the tokens needed to read or send."""
     roles, stream = {token.role for token in tokens.list_active()}, file.stream
     command = f"streamgauge token create {shlex.quote(file.path.name)}"
     hints = []

@@ -144,12 +144,15 @@ class StoredReleases:
             yield TickRelease.unpack(self.schemas[name], payload)
 
     def read_newest(self, name: str, count: int) -> Releases:
-        """Return the last `count` ticks; a release may have ended long ago."""
+        """Return the last `count` rows. A release may have ended long ago, and its rows may be of long periods."""
         last = self.reader.tick
         while last > count and not any(self.reader.releases(name, last - count + 1, last)):
             last -= count
-        found = self.read_ticks(name, max(1, last - 2 * count + 1), last)
-        return Releases.from_releases(self.schemas[name], deque(found, count))
+        span, found = count, deque[TickRelease](maxlen=count)
+        while len(found) < count and span < 2 * last:
+            span *= 2
+            found = deque(self.read_ticks(name, max(1, last - span + 1), last), count)
+        return Releases.from_releases(self.schemas[name], found)
 
     def read_all(self, name: str) -> Releases:
         return Releases.from_releases(self.schemas[name], self.read_ticks(name))

@@ -272,7 +272,7 @@ class Device(ExclusiveState[DeviceMemory]):
         with self._exclusive(lambda _: self._check_owned()) as memory:
             if accepted is not None and memory.has_reported and memory.key.tobytes().hex() == key:
                 record_answer(memory, accepted)
-                self._persist_memory(memory)
+                self.persist_memory(memory)
 
     def save(self) -> bytes:
         """Return the memory for `load`, and end this device.
@@ -301,7 +301,7 @@ class Device(ExclusiveState[DeviceMemory]):
                 self.pace.record_report(memory, now)
                 memory.is_accepted, memory.open_attempts, memory.first_attempt_at = False, 1, now
                 memory.key = key
-            self._persist_memory(memory)
+            self.persist_memory(memory)
             return PendingReport(memory.last_report.tobytes(), memory.key.tobytes().hex())
 
     def _check(self, memory: DeviceMemory, day: int, now: float, lasts: Callable[[DeviceMemory, float], bool]) -> None:
@@ -331,7 +331,7 @@ class Device(ExclusiveState[DeviceMemory]):
         if self._is_moved:
             raise RunFailedError("device must be gone on with where it was loaded, got the one that was saved", "moved")
 
-    def _persist_memory(self, memory: DeviceMemory) -> None:
+    def persist_memory(self, memory: DeviceMemory) -> None:
         if self._persist is not None:
             self._persist(pack_memory(memory))
 

@@ -135,7 +135,7 @@ def _weigh(kinds: frozenset[str], value: Value | None, weight: str) -> tuple[fro
     """Return a count or a sum as the sum of weights, or of weighted values."""
     if other := sorted(kinds - {"count", "sum"}):
         names = " and ".join(RATIO_NAMES[kind] for kind in other)
-        raise InvalidReleaseError(f"{names} must be asked of a stream without a weight, got {weight}")
+        raise InvalidReleaseError(f"{names} must be used on a stream without a weight, got {weight}")
     if kinds == {"count"} or value is None or value.lower is None or value.upper is None:
         present = "" if value is None else f"CASE WHEN ({value.sql}) IS NOT NULL THEN "
         return SUMMED, Value(f"{present}{weight}{' END' if present else ''}", -ONE, ONE, ONE, nullable=True)

@@ -277,7 +277,7 @@ class Intrusion:
         """Draw, commit, and export the state in between."""
         with reserve_export_folder(to, self._compute_size()) as partial:
             progress.has_drawn = True
-            snapshots = [self._capture_release(run) for run in self.runs]
+            snapshots = [self.capture_release(run) for run in self.runs]
             act = self._commit_intrusion()
             progress.is_committed = True
             journal = self.publisher.store.empty_journal()
@@ -299,7 +299,7 @@ class Intrusion:
     def _save_runs(self) -> dict[str, bytes | None]:
         return {name: part for run in self.runs for name, part in run.save_state().items()}
 
-    def _capture_release(self, run: ReleaseRun) -> ReleaseSnapshot:
+    def capture_release(self, run: ReleaseRun) -> ReleaseSnapshot:
         try:
             return ReleaseSnapshot.capture(run)
         except LimitExceededError:

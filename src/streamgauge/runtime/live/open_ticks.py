@@ -60,6 +60,11 @@ def is_reports(measure: Measure) -> bool:
     return measure.cell is not None and measure.cell.is_report
 
 
+def is_sparse(measure: Measure) -> bool:
+    """Return whether few of the cells occur, such as names of texts."""
+    return measure.cell is not None and measure.cell.assumed > 0
+
+
 def count_cells(measure: Measure) -> int:
     return 1 if measure.cell is None else measure.cell.count
 
@@ -80,9 +85,9 @@ def is_small(measure: Measure, ticks: int) -> bool:
 def open_bytes(measure: Measure, ticks: int) -> int:
     """Return an upper bound of the memory of open ticks of a measure, by declarations.
 
-    For reports and discovered groups it is a lower bound.
+    For reports, discovered groups and names of texts it is a lower bound.
     """
-    if measure.key is not None or is_reports(measure):
+    if measure.key is not None or is_reports(measure) or is_sparse(measure):
         return MIN_KEYS_BYTES * (ticks > 0)
     return (OpenTable if is_small(measure, ticks) else OpenSums).size(measure, ticks)
 

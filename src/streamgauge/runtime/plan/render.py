@@ -77,7 +77,7 @@ def change_lines(plan: Plan) -> list[str]:
     returns = "its budget returns for later ticks" if frees else "its budget does not return to anybody"
     stays = "what its reports have lost stays lost"
     lines += [f"{name} ends: {stays if name in plan.report_releases else returns}" for name in edits.ended_releases]
-    ways = {"is new": edits.new_columns, "is declared anew": edits.changed_columns, "is removed": edits.removed_columns}
+    ways = {"is new": edits.new_columns, "has changed": edits.changed_columns, "is removed": edits.removed_columns}
     if not plan.refusals:
         lines += [f"column {name} {way}: no charged release reads it" for way, names in ways.items() for name in names]
     if edits.budget:

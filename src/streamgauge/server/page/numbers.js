@@ -54,10 +54,13 @@ export function parseFraction(text) {
 
 const SIGNS = { epsilon: "ε", rho: "ρ", delta: "δ" };
 
+const LEAST_AMOUNT = 1e-9; // of an epsilon or rho of a release: less is left when shares are rounded
+
 /** Format a loss: {"epsilon": "1/2"} is "ε 0.5". An epsilon and a rho together are alternatives. */
 export function lossText(loss) {
   if (!loss) return "nothing";
-  const parts = Object.entries(loss).filter(([name, amount]) => name in SIGNS && parseFraction(amount) > 0);
+  const least = { epsilon: LEAST_AMOUNT, rho: LEAST_AMOUNT, delta: Number.MIN_VALUE };
+  const parts = Object.entries(loss).filter(([name, amount]) => parseFraction(amount) >= least[name]);
   return parts.map(([name, amount]) => `${SIGNS[name]} ${formatShort(parseFraction(amount))}`).join("rho" in loss && "epsilon" in loss ? " or " : ", ") || "nothing";
 }
 

@@ -4,12 +4,19 @@
 import { request } from "./api.js";
 import { byId, el, show } from "./dom.js";
 import { isWide, readHistory, readNames, tickStep } from "./histories.js";
+import { formatCount } from "./numbers.js";
 import { ReleaseCard } from "./release_card.js";
 import { Series } from "./series.js";
 import { formatLast } from "./times.js";
 import { Truths } from "./truths.js";
 
 const RANGE_TICKS = [60, 300, 1500];
+
+/** Return so many ticks as a time, or as rows if a release has rows of another length. */
+function rangeText(ticks, tick) {
+  if (ticks === Infinity) return tick ? "all ticks" : "all rows";
+  return tick ? formatLast(ticks * tick) : `the last ${formatCount(ticks, "row")}`;
+}
 
 const countTicks = ({ from, to }) => to - from + 1;
 
@@ -34,7 +41,7 @@ export class Releases {
     const list = await request("/api/releases");
     this.stream = list.stream;
     this.demo = list.demo;
-    this.#showControls();
+    this.#showControls(list.releases);
     const names = new Set(list.releases.map((release) => release.name));
     for (const [name, card] of this.cards) if (!names.has(name)) { card.node.remove(); this.cards.delete(name); }
     this.#placeCards(list.releases);
@@ -126,12 +133,13 @@ export class Releases {
     else await this.#loadTruth(event.release);
   }
 
-  #showControls() {
+  #showControls(releases) {
     const select = byId("range");
     if (!select.options.length) {
-      for (const ticks of RANGE_TICKS) select.append(el("option", { value: ticks }, formatLast(ticks * this.stream.tick)));
-      select.append(el("option", { value: "Infinity" }, "all ticks"));
+      for (const ticks of [...RANGE_TICKS, Infinity]) select.append(el("option", { value: ticks }));
     }
+    const hasPeriods = releases.some(({ row_ticks }) => row_ticks > 1);
+    for (const option of select.options) option.textContent = rangeText(Number(option.value), hasPeriods ? null : this.stream.tick);
     show(byId("toolbar"), true);
     show(byId("truth-switch"), this.demo);
   }

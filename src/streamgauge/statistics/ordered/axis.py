@@ -221,7 +221,14 @@ class AxisStatistic(Statistic[R]):
         return build_level_increments(self.axis, self.tree, rows[0], groups, width)
 
     def vectors_from_cells(  # noqa: PLR0917 - a table of events, and the shape of the vectors
-        self, cells: Ints, places: Ints, counts: Ints, width: int, rows: Ints | None = None, ticks: int = 1
+        self,
+        cells: Ints,
+        places: Ints,
+        counts: Ints,
+        width: int,
+        rows: Ints | None = None,
+        ticks: int = 1,
+        memory: Any = None,
     ) -> Ints:
         """Return the exact vectors, (channels, width), of events in cells of groups.
 
