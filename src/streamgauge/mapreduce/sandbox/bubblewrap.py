@@ -1,12 +1,12 @@
 """Command that builds the sandbox of one block.
 
-    namespaces      all new: users, processes, network, mounts, System V memory, host name, control groups
-    files           the interpreter and the system's libraries, read-only; the rest of the root is empty and read-only
-    /tmp            a new file system in memory, bounded, gone with the sandbox
-    environment     empty, but for one thread of linear algebra and the directory of temporary files
-    capabilities    none; the user has no name and no rights outside
-    system calls    an allow-list (`seccomp`)
-    lifetime        ends with the process that started it
+namespaces      all new: users, processes, network, mounts, System V memory, host name, control groups
+files           the interpreter and the system's libraries, read-only; the rest of the root is empty and read-only
+/tmp            a new file system in memory, bounded, gone with the sandbox
+environment     empty, but for one thread of linear algebra and the directory of temporary files
+capabilities    none; the user has no name and no rights outside
+system calls    an allow-list (`seccomp`)
+lifetime        ends with the process that started it
 """
 
 import platform

@@ -1,8 +1,8 @@
 """Blocks in slots of fixed length: when a block starts, stops and is read depends on no record.
 
-    |<-------------- slot -------------->|<-------------- slot --- ...
-    start                    kill, read  |
-    |------- run 9/10 -------|-- clear --|
+    |<---- slot ---->|<-------------- slot -------------->|<---- ...
+    the blocks are   start                    kill, read  |
+    made             |------- run 9/10 -------|-- clear --|
 
 A program that ends early does not shorten its slot, and one that never ends does not lengthen it. `parallel` blocks
 run at once. With more than one, give each a core of its own: otherwise a busy block slows its neighbour down.
@@ -53,13 +53,20 @@ class SlotSchedule:
 
     def count_seconds(self, blocks: int) -> float:
         """Return the time that a window takes, whatever its programs do."""
-        return self.count_slots(blocks) * self.slot_seconds
+        return (1 + self.count_slots(blocks)) * self.slot_seconds
 
-    def run(self, blocks: Sequence[EncodedBlock], launcher: BlockLauncher, clock: Clock) -> list[bytes]:
-        """Return the bytes of all blocks at the end of the last slot."""
-        start, results = clock.steady(), list[bytes]()
+    def run(self, blocks: Sequence[EncodedBlock], launcher: BlockLauncher, clock: Clock, start: int) -> list[bytes]:
+        """Return the bytes of all blocks at the end of the last slot.
+
+        Args:
+            blocks: Blocks of one window.
+            launcher: Starts them.
+            clock: Clock of the slots.
+            start: Steady time of the first slot, in which the blocks were made.
+        """
+        results: list[bytes] = []
         for place in range(self.count_slots(len(blocks))):
-            begin = start + place * self.slot
+            begin = start + (1 + place) * self.slot
             wait_until(begin, clock)
             started: list[StartedBlock] = []
             try:
@@ -69,7 +76,7 @@ class SlotSchedule:
             finally:
                 found = [each.stop() for each in started]
             results += found
-        wait_until(start + self.count_slots(len(blocks)) * self.slot, clock)
+        wait_until(start + (1 + self.count_slots(len(blocks))) * self.slot, clock)
         return results
 
 
