@@ -26,13 +26,14 @@ import numpy.typing as npt
 
 from streamgauge.noise import Grid, Ints, RandomSource
 from streamgauge.privacy import Pure, Zcdp
+from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.median_selection import MAX_POINTS, median_scores, permute_and_flip
 
 Doubles = npt.NDArray[np.float64]
 MEDIAN_BLOCKS = 8  # blocks times epsilon, for each natural logarithm of points: fewer give any point of the grid
 
 
-def build_grid(lower: float, upper: float, step: float) -> Grid:
+def build_grid(lower: Number, upper: Number, step: Number) -> Grid:
     """Return the grid of one output. What is no number becomes its middle.
 
     >>> build_grid(0, 10, 1).integers([float("nan"), 3.2, 99]).tolist()

@@ -114,7 +114,7 @@ class SampleAggregate:
 
     @cached_property
     def grids(self) -> list[Grid]:
-        return [build_grid(*map(float, each)) for each in self.outputs]
+        return [build_grid(*each) for each in self.outputs]
 
     @property
     def block_count(self) -> int:

@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import select
+import signal
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -84,8 +85,7 @@ class BlockProcess:
     def stop(self) -> bytes:
         """Kill the sandbox, and return what its program wrote, cut off at one byte too many."""
         try:
-            self.process.kill()
-            self.process.wait()
+            self._kill()
             if not self._wait_for_end():
                 raise SandboxError("a killed sandbox did not end, so no other block may start: restart the machine")
             os.set_blocking(self.result_fd, False)
@@ -95,6 +95,13 @@ class BlockProcess:
                 return b""
         finally:
             self._close()
+
+    def _kill(self) -> None:
+        """Kill all processes of the sandbox: they are one group, which the filter lets none of them leave."""
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
 
     def _wait_for_end(self) -> bool:
         readable, _, _ = select.select([self.sync_fd], [], [], STOP_SECONDS)
@@ -111,7 +118,7 @@ class SandboxLauncher:
 
     bubblewrap: str
     seccomp: bytes = field(repr=False)
-    limits: SandboxLimits = SandboxLimits()
+    limits: SandboxLimits = field(default_factory=SandboxLimits)
 
     @classmethod
     def from_machine(cls, limits: SandboxLimits | None = None) -> "SandboxLauncher":
@@ -149,6 +156,7 @@ class SandboxLauncher:
                     stderr=errors,
                     pass_fds=inherited,
                     env={},
+                    start_new_session=True,
                 )
         except BaseException:
             os.close(result_read)

@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import sys
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def read_columns(described: list[Any], data: bytes) -> ReadColumns:
             start += size
         if kind == "text":
             ends = np.frombuffer(parts[0], np.int64).tolist()
-            texts = [parts[1][low:high].decode("utf-8", "replace") for low, high in zip(ends, ends[1:], strict=False)]
+            texts = [parts[1][low:high].decode("utf-8", "replace") for low, high in pairwise(ends)]
             columns[name] = np.array(texts, np.str_)
         else:
             columns[name] = np.frombuffer(parts[0], np.dtype(kind)).copy()

@@ -67,7 +67,7 @@ def build_command(bubblewrap: str, seccomp_fd: int, sync_fd: int, result_fd: int
     """Return the command of one block. It inherits the three files by their numbers."""
     command = [bubblewrap, "--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL"]
     command += ["--uid", UNNAMED_USER, "--gid", UNNAMED_USER, "--hostname", "sandbox"]
-    command += ["--die-with-parent", "--new-session", "--clearenv"]
+    command += ["--die-with-parent", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
     for path in list_read_only_paths():

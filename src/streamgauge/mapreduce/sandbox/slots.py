@@ -71,13 +71,24 @@ class SlotSchedule:
             started: list[StartedBlock] = []
             try:
                 for block in blocks[place * self.parallel : (place + 1) * self.parallel]:
-                    started.append(launcher.launch(block))  # noqa: PERF401 - each one is stopped if a later one fails
+                    started.append(launcher.launch(block))
                 wait_until(begin + self.slot * 9 // 10, clock)
             finally:
-                found = [each.stop() for each in started]
+                found = stop_blocks(started)
             results += found
         wait_until(start + (1 + self.count_slots(len(blocks))) * self.slot, clock)
         return results
+
+
+def stop_blocks(started: Sequence[StartedBlock]) -> list[bytes]:
+    """Return the bytes of blocks. If one cannot be stopped, the others are stopped before it is an error."""
+    if not started:
+        return []
+    try:
+        first = started[0].stop()
+    finally:
+        rest = stop_blocks(started[1:])
+    return [first, *rest]
 
 
 def wait_until(moment: int, clock: Clock) -> None:
