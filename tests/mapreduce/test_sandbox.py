@@ -18,6 +18,8 @@ from streamgauge.mapreduce.sandbox.seccomp import (
     ALLOW,
     ARCHITECTURES,
     CALLS,
+    CHECKED_CALLS,
+    FILE_COMMANDS,
     KILL_PROCESS,
     RETURN,
     build_filter,
@@ -50,6 +52,8 @@ ATTEMPTS = {
     "threads": "[threading.Thread(target=int).start]",
     "signal": "[lambda: os.kill(1, 9), lambda: os.kill(-1, 9), lambda: os.killpg(0, 9)]",
     "share": "[lambda: os.memfd_create('x'), os.pipe, lambda: libc.shmget(7, 99, 1023) >= 0, lambda: os.mkfifo('x')]",
+    "locks": "[lambda n=n: libc.fcntl(0, n, bytes(32)) >= 0 for n in (5, 6, 7, 36, 37, 38, 1024, 1025, 1026, 1031)]",
+    "futexes": "[lambda n=n: libc.syscall(202, ctypes.byref(ctypes.c_int()), n, 1) >= 0 for n in (1, 3)]",
     "keyrings": "[lambda n=n: libc.syscall(n, b'user', b'x', b'y', 1, -4) >= 0 for n in (248, 249, 250)]",
     "kernel": "[lambda n=n: libc.syscall(n, 0, 0, 0, 0, 0) >= 0 for n in (101, 155, 165, 272, 298, 308, 321, 425)]",
     "limits": "[lambda: __import__('resource').setrlimit(9, (-1, -1)), lambda: os.sched_setaffinity(0, [0])]",
@@ -101,7 +105,7 @@ def test_programs_reach_nothing_outside(name: str, launcher: SandboxLauncher) ->
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("name", ["connect", "share"])
+@pytest.mark.parametrize("name", ["connect", "share", "locks", "futexes"])
 def test_broken_twin_without_a_filter_is_caught(name: str, launcher: SandboxLauncher) -> None:
     twin = replace(launcher, seccomp=encode(RETURN, ALLOW))
     attempts = f"{COUNT}\ndef attempts(libc):\n    return {ATTEMPTS[name]}\n"
@@ -260,7 +264,11 @@ def test_limits_must_be_whole_numbers() -> None:
 def test_filter_allows_its_list_and_nothing_else(machine: str) -> None:
     code, column = build_filter(machine), list(ARCHITECTURES).index(machine)
     allowed = {numbers[column] for numbers in CALLS.values()}
-    for call in range(1024):
+    fcntl, futex = (numbers[column] for numbers in CHECKED_CALLS.values())
+    for command in range(2048):
+        assert (run_filter(code, ARCHITECTURES[machine], fcntl, command) == ALLOW) == (command in FILE_COMMANDS)
+        assert (run_filter(code, ARCHITECTURES[machine], futex, command) == ALLOW) == bool(command & 128)
+    for call in set(range(1024)) - {fcntl, futex}:
         assert (run_filter(code, ARCHITECTURES[machine], call) == ALLOW) == (call in allowed)
     assert run_filter(code, ARCHITECTURES[machine], 0x40000000) == KILL_PROCESS
     assert run_filter(code, 0x40000003, 1) == KILL_PROCESS

@@ -2,6 +2,8 @@
 
     architecture is not the machine's    the process is killed
     call is on the list                  allowed
+    fcntl                                allowed for copies and flags of open files; no locks, no leases
+    futex                                allowed if private to the process
     clone3, ioctl                        ENOSYS, ENOTTY, so that libraries take their other path
     any other call                       EPERM
 
@@ -9,6 +11,8 @@ The list has what Python and NumPy need to compute and to read files. Nothing on
 a socket, changes a limit upwards, or reaches a resource that outlives the sandbox: System V memory, message
 queues, keyrings and io_uring are not on it. `execve` is, because bubblewrap starts the interpreter with it. A
 program that uses it stays in the same sandbox and process.
+
+Locks and shared futexes of a file that all sandboxes can read would connect blocks that run at once.
 
 A filter returns the action of its first match. Numbers of calls are those of the kernel's tables.
 """
@@ -19,11 +23,14 @@ from collections.abc import Mapping, Sequence
 
 from streamgauge.mapreduce.sandbox.errors import SandboxError
 
-LOAD_WORD, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, RETURN = 0x20, 0x15, 0x35, 0x06  # instructions of classic BPF
-CALL_OFFSET, ARCHITECTURE_OFFSET = 0, 4  # bytes into struct seccomp_data
+# instructions of classic BPF
+LOAD_WORD, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, JUMP_IF_BITS, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+CALL_OFFSET, ARCHITECTURE_OFFSET, COMMAND_OFFSET = 0, 4, 24  # bytes into struct seccomp_data
 KILL_PROCESS, FAIL_WITH, ALLOW = 0x80000000, 0x00050000, 0x7FFF0000
 X32_CALLS = 0x40000000  # calls of the second interface of x86-64 begin here
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+FILE_COMMANDS = (0, 1, 2, 3, 4, 1030)  # of fcntl: F_DUPFD to F_SETFL, F_DUPFD_CLOEXEC
+PRIVATE_FUTEX = 128
 OTHER_ERRORS = {"clone3": errno.ENOSYS, "ioctl": errno.ENOTTY}
 
 # each call with its number on x86-64 and on 64-bit ARM; None if the machine has no such call
@@ -41,7 +48,6 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "dup": (32, 23),
     "faccessat": (269, 48),
     "faccessat2": (439, 439),
-    "fcntl": (72, 25),
     "fstat": (5, 80),
     "ftruncate": (77, 46),
     "getcwd": (79, 17),
@@ -79,7 +85,6 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "execve": (59, 221),
     "exit": (60, 93),
     "exit_group": (231, 94),
-    "futex": (202, 98),
     "getegid": (108, 177),
     "geteuid": (107, 175),
     "getgid": (104, 176),
@@ -104,6 +109,7 @@ CALLS: dict[str, tuple[int | None, int | None]] = {
     "uname": (63, 160),
     "wait4": (61, 260),
 }
+CHECKED_CALLS: dict[str, tuple[int | None, int | None]] = {"fcntl": (72, 25), "futex": (202, 98)}
 FAILING_CALLS: dict[str, tuple[int | None, int | None]] = {"clone3": (435, 435), "ioctl": (16, 29)}
 
 
@@ -125,6 +131,13 @@ def build_filter(machine: str, calls: Mapping[str, tuple[int | None, int | None]
     ]
     for number in list_numbers(machine, calls):
         code += [encode(JUMP_EQUAL, number, 0, 1), encode(RETURN, ALLOW)]
+    fcntl, futex = list_numbers(machine, CHECKED_CALLS)
+    code += [encode(JUMP_EQUAL, fcntl, 0, 2 * len(FILE_COMMANDS) + 2), encode(LOAD_WORD, COMMAND_OFFSET)]
+    for command in FILE_COMMANDS:
+        code += [encode(JUMP_EQUAL, command, 0, 1), encode(RETURN, ALLOW)]
+    code += [encode(RETURN, FAIL_WITH | errno.EPERM)]
+    code += [encode(JUMP_EQUAL, futex, 0, 4), encode(LOAD_WORD, COMMAND_OFFSET)]
+    code += [encode(JUMP_IF_BITS, PRIVATE_FUTEX, 0, 1), encode(RETURN, ALLOW), encode(RETURN, FAIL_WITH | errno.EPERM)]
     for name, error in OTHER_ERRORS.items():
         (number,) = list_numbers(machine, {name: FAILING_CALLS[name]})
         code += [encode(JUMP_EQUAL, number, 0, 1), encode(RETURN, FAIL_WITH | error)]
@@ -141,17 +154,25 @@ def encode(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> b
     return struct.pack("=HBBI", operation, if_true, if_false, value)
 
 
-def run_filter(code: bytes, architecture: int, call: int) -> int:
-    """Return the action of a filter for one call: the definition of the instructions that `build_filter` writes."""
-    loaded, place = 0, 0
+def run_filter(code: bytes, architecture: int, call: int, command: int = 0) -> int:
+    """Return the action of a filter for one call: the definition of the instructions that `build_filter` writes.
+
+    Args:
+        code: The filter.
+        architecture: Architecture of the call.
+        call: Number of the call.
+        command: Second argument of the call.
+    """
     words: Sequence[tuple[int, int, int, int]] = list(struct.iter_unpack("=HBBI", code))
+    fields = {ARCHITECTURE_OFFSET: architecture, CALL_OFFSET: call, COMMAND_OFFSET: command}
+    loaded, place = 0, 0
     while True:
         operation, if_true, if_false, value = words[place]
         place += 1
         if operation == RETURN:
             return value
         if operation == LOAD_WORD:
-            loaded = architecture if value == ARCHITECTURE_OFFSET else call
-        else:
-            holds = loaded == value if operation == JUMP_EQUAL else loaded >= value
-            place += if_true if holds else if_false
+            loaded = fields[value]
+            continue
+        jumps = {JUMP_EQUAL: loaded == value, JUMP_GREATER_OR_EQUAL: loaded >= value, JUMP_IF_BITS: loaded & value}
+        place += if_true if jumps[operation] else if_false
