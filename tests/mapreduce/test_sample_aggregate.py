@@ -222,3 +222,13 @@ def test_impossible_settings_are_refused(tmp_path: Path) -> None:
         SampleAggregate(tmp_path / "none.py", {}, [(0, 9, 1)], sg.Pure(1), blocks=99)
     with pytest.raises(ValueError, match="parallel must be at most the"):
         build_aggregate(parallel=10_000).start()
+
+
+def test_the_loss_of_all_windows_fits_a_ledger_of_the_unit() -> None:
+    """Each window has its part: as many as a unit touches add up to the loss."""
+    unit = sg.User(3, 5)
+    aggregate = build_aggregate(unit=unit, combine="mean")
+    ledger = sg.Ledger(sg.Pure(1), unit)
+    ledger.charge("program", aggregate.loss, native=True)
+    assert ledger.spent_loss() == sg.Pure(1)
+    assert aggregate.output_loss.group(len(OUTPUTS) * unit.ticks) == aggregate.loss

@@ -104,8 +104,9 @@ class BlockProcess:
             self.process.wait()
 
     def _wait_for_end(self) -> bool:
-        readable, _, _ = select.select([self.sync_fd], [], [], STOP_SECONDS)
-        return bool(readable) and os.read(self.sync_fd, 1) == b""
+        poll = select.poll()
+        poll.register(self.sync_fd, select.POLLIN)
+        return bool(poll.poll(1000 * STOP_SECONDS)) and os.read(self.sync_fd, 1) == b""
 
     def _close(self) -> None:
         os.close(self.result_fd)

@@ -70,10 +70,11 @@ def build_command(bubblewrap: str, seccomp_fd: int, sync_fd: int, result_fd: int
     command += ["--die-with-parent", "--clearenv"]
     for name, value in ENVIRONMENT.items():
         command += ["--setenv", name, value]
+    command += ["--size", str(limits.file_bytes), "--tmpfs", "/tmp"]  # first: an environment may lie in /tmp
     for path in list_read_only_paths():
         command += ["--symlink", str(path.readlink()), str(path)] if path.is_symlink() else bind(path, str(path))
     command += bind(WORKER, WORKER_PATH)
-    command += ["--size", str(limits.file_bytes), "--tmpfs", "/tmp", "--chdir", "/tmp", "--remount-ro", "/"]
+    command += ["--chdir", "/tmp", "--remount-ro", "/"]
     command += ["--seccomp", str(seccomp_fd), "--sync-fd", str(sync_fd)]
     return [*command, "--", sys.executable, "-I", "-B", WORKER_PATH, str(result_fd)]
 
