@@ -224,7 +224,7 @@ def test_impossible_settings_are_refused(tmp_path: Path) -> None:
         build_aggregate(parallel=10_000).start()
 
 
-def test_the_loss_of_all_windows_fits_a_ledger_of_the_unit() -> None:
+def test_loss_of_all_windows_fits_a_ledger() -> None:
     """Each window has its part: as many as a unit touches add up to the loss."""
     unit = sg.User(3, 5)
     aggregate = build_aggregate(unit=unit, combine="mean")
