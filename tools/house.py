@@ -19,8 +19,8 @@ SRC = Path(__file__).parents[1] / "src" / "streamgauge"
 TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
-    "modules": 503,
-    "code lines": 55_760,
+    "modules": 504,
+    "code lines": 55_780,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,

@@ -243,6 +243,13 @@ def test_trials_show_the_message_of_the_program() -> None:
 
 
 @needs_bubblewrap
+def test_slots_shorter_than_the_start_are_refused() -> None:
+    slow = SampleAggregate("import time\ntime.sleep(1)\nrun = min", {}, [(0, 9, 1)], Pure(9), blocks=9, slot_seconds=1)
+    with pytest.raises(ValueError, match="9/10 of slot_seconds must exceed the start of the program"):
+        slow.start()
+
+
+@needs_bubblewrap
 def test_blocks_stopped_at_any_moment_leave_nothing(launcher: SandboxLauncher) -> None:
     before = len(os.listdir("/proc/self/fd"))
     for name, seconds in product(("exit", "endless"), (0, 0, 0, 0.001, 0.003, 0.01, 0.03, 0.1)):

@@ -14,13 +14,15 @@ executor            compiled programs, batch by batch
 dry_run             programs on rows that a person types
 mapper              `Mapper`: a program, its keys and bounds, and a reducer
 block_combination   private median and mean of the outputs of blocks
+program_plan        sizes and errors of a window of blocks
 sample_aggregate    `SampleAggregate`: whole programs over tumbling windows
 sandbox             one block, one process, one slot (a package)
 """
 
 from streamgauge.mapreduce.errors import MapperError
 from streamgauge.mapreduce.mapper import KeyEstimate, Mapper, MapperRun
-from streamgauge.mapreduce.sample_aggregate import ProgramEstimate, ProgramPlan, ProgramRun, SampleAggregate
+from streamgauge.mapreduce.program_plan import ProgramPlan
+from streamgauge.mapreduce.sample_aggregate import ProgramEstimate, ProgramRun, SampleAggregate
 from streamgauge.mapreduce.sandbox import SandboxError, SandboxLimits
 
 __all__ = [

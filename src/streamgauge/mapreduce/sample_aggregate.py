@@ -33,7 +33,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from streamgauge.clock import Clock, SystemClock
+from streamgauge.clock import MICROSECONDS_PER_SECOND, Clock, SystemClock
 from streamgauge.mapreduce.block_combination import (
     bound_rank,
     build_grid,
@@ -47,6 +47,7 @@ from streamgauge.mapreduce.block_combination import (
 from streamgauge.mapreduce.columns import RecordColumn, build_column
 from streamgauge.mapreduce.mapper import select_records
 from streamgauge.mapreduce.program import ValueKind
+from streamgauge.mapreduce.program_plan import ProgramPlan, count_blocks, count_units
 from streamgauge.mapreduce.sandbox import BlockLauncher, SandboxLauncher, SandboxLimits, SlotSchedule
 from streamgauge.mapreduce.sandbox.block_process import EncodedBlock, encode_block
 from streamgauge.noise import Grid, Ints, RandomSource, SecureNoise
@@ -56,7 +57,6 @@ from streamgauge.privacy.rationals import Number
 from streamgauge.statistics.events import to_column
 from streamgauge.statistics.user_bounds import UserContributions, encode_users
 
-BLOCK_EXPONENT = 0.55  # blocks of n units: n to this power
 MAX_OUTPUTS = 1024
 TRIAL_SECONDS = 60.0
 Doubles = npt.NDArray[np.float64]
@@ -119,7 +119,7 @@ class SampleAggregate:
     @property
     def block_count(self) -> int:
         """Number of blocks of a window."""
-        return self.blocks if self.blocks is not None else max(1, round((self.units or 1) ** BLOCK_EXPONENT))
+        return self.blocks if self.blocks is not None else count_blocks(self.units or 1)
 
     @property
     def output_loss(self) -> Pure | Zcdp:
@@ -134,7 +134,7 @@ class SampleAggregate:
             return 1
         return max(min_median_blocks(grid, loss) for grid in self.grids)
 
-    def plan(self, spreads: Sequence[float] | None = None) -> "ProgramPlan":
+    def plan(self, spreads: Sequence[float] | None = None) -> ProgramPlan:
         """Return the sizes and errors of a window, before anything is charged.
 
         Args:
@@ -191,13 +191,23 @@ class SampleAggregate:
             clock: Clock of the slots.
             key: Key of the blocks of users; 32 secret bytes, drawn if not given.
         """
+        clock = clock or SystemClock()
         if launcher is None:
             cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
             if self.parallel > cores:
                 raise ValueError(f"parallel must be at most the {cores} cores of this machine, got {self.parallel}")
-            self.try_program()
+            self._check_start(clock)
             launcher = SandboxLauncher.from_machine(self.limits)
-        return ProgramRun(self, noise or SecureNoise(), launcher, clock or SystemClock(), key or read_system_key())
+        return ProgramRun(self, noise or SecureNoise(), launcher, clock, key or read_system_key())
+
+    def _check_start(self, clock: Clock) -> None:
+        """Load the program in the sandbox without rows. Reject a slot in which it cannot even be loaded."""
+        began = clock.steady()
+        self.try_program()
+        seconds = (clock.steady() - began) / MICROSECONDS_PER_SECOND
+        if seconds > self.schedule.run_seconds:
+            rule = f"9/10 of slot_seconds must exceed the start of the program, {seconds:.2f} s on this machine"
+            raise ValueError(f"{rule}, got slot_seconds {self.slot_seconds:g}")
 
     def build_columns(self, columns: Mapping[str, Any]) -> dict[str, RecordColumn]:
         """Return the declared columns, typed item by item."""
@@ -205,29 +215,6 @@ class SampleAggregate:
         if len({len(column) for column in typed.values()}) > 1:
             raise ValueError("columns must have one item for every row, got different lengths")
         return typed
-
-
-@dataclass(frozen=True)
-class ProgramPlan:
-    """Sizes and errors of a window, from declarations only."""
-
-    blocks: int
-    min_blocks: int
-    units: int | None
-    min_units: int
-    window_seconds: float  # from the end of a window to its release
-    errors: list[float] | None  # RMSE of each output
-    rank_errors: list[float] | None  # blocks, with probability 0.95 for all outputs
-
-    def __str__(self) -> str:
-        size = "" if self.units is None else f" of about {self.units / self.blocks:.0f} units"
-        lines = [f"{self.blocks} blocks{size}, {self.window_seconds:g} s a window"]
-        lines.append(f"at least {self.min_blocks} blocks: {self.min_units:,} units a window")
-        if self.rank_errors is not None:
-            lines.append("rank off by at most " + ", ".join(f"{each:.0f}" for each in self.rank_errors) + " blocks")
-        if self.errors is not None:
-            lines.append("RMSE " + ", ".join(f"{each:.3g}" for each in self.errors))
-        return "\n".join(lines)
 
 
 @dataclass(frozen=True)
@@ -312,12 +299,3 @@ def decode_numbers(result: bytes, count: int) -> list[float]:
     if len(result) != 8 * count:
         return [float("nan")] * count
     return [float(number) for number in np.frombuffer(result, np.float64)]
-
-
-def count_units(blocks: int) -> int:
-    """Return the fewest units of a window that have so many blocks.
-
-    >>> count_units(158)
-    9944
-    """
-    return int(np.ceil(blocks ** (1 / BLOCK_EXPONENT)))

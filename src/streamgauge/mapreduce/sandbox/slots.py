@@ -48,6 +48,11 @@ class SlotSchedule:
         """Length of a slot in microseconds."""
         return round(self.slot_seconds * MICROSECONDS_PER_SECOND)
 
+    @property
+    def run_seconds(self) -> float:
+        """Time from the start of a block until it is killed."""
+        return self.slot_seconds * 9 / 10
+
     def count_slots(self, blocks: int) -> int:
         return -(-blocks // self.parallel)
 
