@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -222,7 +224,7 @@ class PatientLauncher:
 def test_windows_run_in_real_sandboxes(launcher: SandboxLauncher) -> None:
     source = "def run(rows):\n    return [rows['x'].mean(), len(rows['x'])]"
     outputs = [(0, 9, 1), (0, 99, 1)]
-    aggregate = SampleAggregate(source, {"x": "number"}, outputs, Pure(1000), blocks=3, combine="mean", parallel=2)
+    aggregate = SampleAggregate(source, {"x": "number"}, outputs, Pure(10**5), blocks=3, combine="mean", parallel=2)
     run = aggregate.start(launcher=PatientLauncher(launcher), clock=ManualClock())
     assert run.step({"x": np.full(30, 4.0)}).values == [4.0, 10.0]
 
@@ -291,3 +293,8 @@ def test_numbers_of_calls_are_distinct() -> None:
     for column in (0, 1):
         numbers = [each[column] for each in CALLS.values() if each[column] is not None]
         assert len(numbers) == len(set(numbers))
+
+
+def test_package_imports_without_modules_of_linux() -> None:
+    blocked = "import sys; sys.modules.update(fcntl=None, resource=None); import streamgauge.mapreduce"
+    subprocess.run([sys.executable, "-P", "-c", blocked], check=True)

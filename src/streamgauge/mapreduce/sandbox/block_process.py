@@ -7,7 +7,6 @@ than that: nothing that a program writes is unpickled, parsed or shown.
 A second pipe is open in bubblewrap's first process only. At its end every process of the sandbox is gone.
 """
 
-import fcntl
 import json
 import os
 import platform
@@ -172,6 +171,8 @@ class SandboxLauncher:
 @contextmanager
 def memory_file(data: bytes) -> Iterator[int]:
     """Open a sealed file in memory at its start."""
+    import fcntl  # not on Windows, where this package is imported all the same
+
     number = os.memfd_create("block", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         with open(number, "wb", closefd=False) as file:
