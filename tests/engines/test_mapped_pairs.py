@@ -128,3 +128,15 @@ def test_unit_bounds_of_a_tick_come_before_the_program(tmp_path: Path) -> None:
     path.write_text("\n".join(json_line({"hours": 2, "note": "a", "any": 1, "flag": False}) for _ in range(9)) + "\n")
     (row,) = sums(scan_file(path, [COUNTED], unit=Tick(4))).values()
     assert row[0] == 4
+
+
+def test_no_rows_take_the_steps_of_one() -> None:
+    connection, fuel = DuckConnection("UTC", "200MB", 1, {}), []
+    connection.run('CREATE TABLE typed ("$tick" BIGINT, note VARCHAR, "any" DOUBLE, flag BOOLEAN, ts TIMESTAMP)')
+    for statement in ("SELECT 1", "INSERT INTO typed VALUES (1, '', 0, false, TIMESTAMP '1970-01-01')"):
+        connection.run(statement)
+        source = PairSource(connection, MAPPER, constant_work=True)
+        assert len(list(source.iterate_tables("typed", "true"))) == 1
+        fuel.append(source.executor.fuel_used)
+    connection.close()
+    assert fuel[0] == fuel[1] > 0

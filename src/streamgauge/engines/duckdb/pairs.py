@@ -20,7 +20,7 @@ from streamgauge.engines.duckdb.connection import DuckConnection, quote_name
 from streamgauge.engines.duckdb.rows import TICK
 from streamgauge.mapreduce.columns import RecordColumn, TextColumn
 from streamgauge.mapreduce.executor import MapperExecutor
-from streamgauge.mapreduce.program import ValueKind
+from streamgauge.mapreduce.program import MapperProgram, ValueKind
 from streamgauge.noise import Ints
 from streamgauge.plan.pairs import PAIR_KEY, PAIR_VALUE
 
@@ -78,6 +78,8 @@ class PairSource:
                 raise KeyboardInterrupt
 
         pairs = self.executor.run(typed, check_interrupt)
+        if self.constant_work and begin == end:
+            self.executor.run(build_blank_record(self.mapper.program))  # as long as for one record
         ticks = np.asarray(found["tick"], np.int64)[pairs.records]
         registered = {TICK.strip('"'): ticks, PAIR_KEY.strip('"'): pairs.keys, PAIR_VALUE.strip('"'): pairs.values}
         self.connection.register(PAIRS_TABLE, registered)
@@ -88,3 +90,15 @@ class PairSource:
         joined = self.connection.fetch_arrays(f"SELECT string_agg(c{place}, '' ORDER BY rowid) AS t {part}")["t"]
         data = joined[0].encode() if len(found) else b""
         return TextColumn(data, np.concatenate([np.zeros(1, np.int64), np.cumsum(found, dtype=np.int64)]))
+
+
+def build_blank_record(program: MapperProgram) -> dict[str, RecordColumn]:
+    """Return one record whose values are all zero."""
+    none = TextColumn(b"", np.zeros(2, np.int64))
+    kinds: dict[str, RecordColumn] = {
+        "text": none,
+        "bool": np.zeros(1, np.bool_),
+        "number": np.zeros(1),
+        "time": np.zeros(1),
+    }
+    return {name: kinds[kind] for name, kind in program.columns}
