@@ -40,6 +40,8 @@ test-times: $(VENV)/dev,plot,server ## the seconds of all tests, by folder and b
 parts:
 	@if [ "$$CI" = true ] && ! command -v chromium >/dev/null; then \
 	  echo "tests/browser needs a Chromium, found none: install the package chromium" >&2; exit 1; fi
+	@if [ "$$CI" = true ] && ! command -v bwrap >/dev/null; then \
+	  echo "tests/mapreduce needs bubblewrap, found none: install the package bubblewrap" >&2; exit 1; fi
 
 check: $(VENV)/dev,plot,server ## format, lint, types, imports, figures of the layout
 	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .

@@ -41,6 +41,7 @@ LONG_MODULES = {
         "collisions count_mean_sketch device_file device_power every_oracle hadamard_sketch heavy_hitters "
         "interval_ends local_choice local_hashing",
     ),
+    "mapreduce": ("integration", "sample_aggregate sandbox"),
     "noise": ("statistical", "bounds entropy ephemeral grid sampler sums"),
     "panprivate": ("statistical", "continual_density ends_of_numbers table_estimates table_privacy taken_cells"),
     "postprocess": ("statistical", "add_up consistency monitor non_negative"),
@@ -80,7 +81,10 @@ MODULE_MARKERS = {
 LONGEST_MODULE = TESTS / "runtime" / "test_soak.py"
 LONG_FIRST = ("crash", "browser", "neighbour", "statistical", "integration", "law", None)
 MARKERS = {"law", "crash", "neighbour", "browser", "statistical", "cluster", "integration", "slow"}
-BROWSER = "chromium"
+NEEDED_PARTS = {
+    "chromium": "tests/browser needs a Chromium, found none: install the package chromium",
+    "bwrap": "tests/mapreduce needs bubblewrap, found none: install the package bubblewrap",
+}
 COLLECTED_TESTS: dict[str, bool] = {}  # of this process: each test, and whether it is slow
 
 
@@ -98,9 +102,7 @@ def rank_module(path: Path) -> int:
 
 def find_missing_parts(which: Callable[[str], str | None]) -> list[str]:
     """Return the missing parts of the machine, each with the package to install."""
-    if which(BROWSER):
-        return []
-    return ["tests/browser needs a Chromium, found none: install the package chromium"]
+    return [message for program, message in NEEDED_PARTS.items() if not which(program)]
 
 
 def mark_repetitions(items: Iterable[pytest.Item]) -> None:
