@@ -19,8 +19,8 @@ SRC = Path(__file__).parents[1] / "src" / "streamgauge"
 TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
-    "modules": 494,
-    "code lines": 55_090,
+    "modules": 510,
+    "code lines": 56_300,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,
