@@ -97,6 +97,28 @@ def test_constant_work_spends_the_steps_of_short_records() -> None:
     assert fuel["a", True] > fuel["marker", True] / 3
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "w = s[9999]",
+        "w = s.split('/')[9]",
+        "for i in range(17):\n            w = s.upper()",
+        "x = number(s)\n        while True:\n            x = number(s)",
+        "x = " + "+".join(["x"] * 200) + "\n        x = " + "+".join(["x"] * 200),
+    ],
+    ids=["character", "part", "memory", "text", "block"],
+)
+def test_records_that_fail_spend_the_steps_of_others(body: str) -> None:
+    steps = 200_000 if "range" in body else 399
+    program = build_program(f"if len(s) > 0:\n        {body}\n    emit('k', 1)", max_steps=steps)
+    fuel = {}
+    for text in ("a" * 4096, ""):
+        executor = MapperExecutor(program, constant_work=True)
+        pairs = executor.run({"x": np.zeros(1), "s": build_column("text", [text])})
+        fuel[len(pairs.records)] = executor.fuel_used  # by number of pairs
+    assert fuel[0] > fuel[1] / 2
+
+
 @pytest.mark.parametrize("value", [nan, inf, -inf])
 def test_values_that_are_not_finite_are_dropped(value: float) -> None:
     pairs = run(build_program("emit('k', x)\n    emit('j', x / 0)\n    emit('k', 5)"), [value, 1.0], ["", ""])

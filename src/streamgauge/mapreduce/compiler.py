@@ -111,7 +111,8 @@ class FunctionCompiler:
         if not steps:
             return []
         spend = ["global.get $steps", f"i32.const {steps}", "i32.sub", "global.set $steps"]
-        return [*spend, *RETURN_IF_EXHAUSTED]
+        left = ["global.get $steps", "i32.const 0", "i32.lt_s"]
+        return [*spend, *left, "if", f"i32.const {steps}", "call $exhaust", "return", "end"]
 
     def compile_block(self, block: StatementBlock) -> list[str]:
         return [*self.charge(block.cost), *(line for each in block.statements for line in self.compile_statement(each))]
