@@ -73,32 +73,16 @@ class MemoryLayout:
         return place
 
     def _add_keys(self) -> None:
-        """Add the table of keys: a hash table of texts, or sorted numbers."""
-        keys = self.program.keys
-        texts = [key for key in keys if isinstance(key, bytes)]
-        numbers = [(key, place) for place, key in enumerate(keys) if isinstance(key, float)]
+        """Add the sorted table of keys, in which a search takes as many turns for any key."""
+        ordered = sorted((key, place) for place, key in enumerate(self.program.keys))
+        texts = [key for key, _ in ordered if isinstance(key, bytes)]
+        numbers = [key for key, _ in ordered if isinstance(key, float)]
         places = [self._add("", text) for text in texts]
-        slots = [0] * (1 << (2 * len(texts)).bit_length())
-        for number, text in enumerate(texts):
-            slot = hash_text(text) % len(slots)
-            while slots[slot]:
-                slot = (slot + 1) % len(slots)
-            slots[slot] = number + 1
-        self.places["hash_mask"], self.places["key_count"] = len(slots) - 1, len(numbers)
-        self.places["key_bits"] = len(keys).bit_length()
-        self._add("hashes", struct.pack(f"<{len(slots)}i", *slots))
+        self.places["key_count"], self.places["key_bits"] = len(ordered), len(ordered).bit_length()
         self._add("key_places", struct.pack(f"<{len(places)}i", *places))
         self._add("key_lengths", struct.pack(f"<{len(texts)}i", *map(len, texts)))
-        self._add("key_numbers", struct.pack(f"<{len(numbers)}d", *(key for key, _ in sorted(numbers))))
-        self._add("key_order", struct.pack(f"<{len(numbers)}i", *(place for _, place in sorted(numbers))))
-
-
-def hash_text(text: bytes) -> int:
-    """Return the 32 bits of FNV-1a."""
-    found = 0x811C9DC5
-    for byte in text:
-        found = (found ^ byte) * 0x01000193 % 2**32
-    return found
+        self._add("key_numbers", struct.pack(f"<{len(numbers)}d", *numbers))
+        self._add("key_order", struct.pack(f"<{len(ordered)}i", *(place for _, place in ordered)))
 
 
 def iterate_literals(program: MapperProgram) -> Iterator[bytes]:

@@ -11,12 +11,14 @@ called. A function cannot call itself, so every program is a tree with loops, an
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from streamgauge.mapreduce.errors import MapperError, build_refusal
 from streamgauge.mapreduce.expressions import ARITHMETIC, ExpressionParser, build_constant, encode_literal
 from streamgauge.mapreduce.program import (
     Assignment,
     Branch,
+    Constant,
     Emission,
     Exit,
     Inlining,
@@ -74,7 +76,9 @@ def parse_mapper(
             raise build_refusal(mapper, f"parameters of mapper must be columns ({listed})", name)
     kinds = {name: columns[name] for name in names}
     try:
-        parser = FunctionParser(functions, known, dict(kinds))
+        labels: tuple[Constant, ...] = known
+        places = {key: place for place, key in enumerate(labels)}
+        parser = FunctionParser(functions, places, dict(kinds))
         body = parser.parse_block(mapper.body)
     except RecursionError:
         raise build_refusal(mapper, "the program must be nested less deeply", "deeper nesting") from None
@@ -130,7 +134,7 @@ class FunctionParser:
     """Parser of the statements of one function, in the place where it is inlined."""
 
     functions: Mapping[str, ast.FunctionDef]
-    keys: tuple[bytes, ...] | tuple[float, ...]
+    keys: Mapping[Constant, int]  # index of each key
     kinds: dict[str, ValueKind]  # of the names that surely have a value here
     label: str = ""  # of the inlined call; empty for the mapper
     callers: tuple[str, ...] = (MAPPER_NAME,)
@@ -271,14 +275,15 @@ class FunctionParser:
         raise build_refusal(call, "a call by itself must be emit(key, value)", hint="emit(key, value)")
 
     def parse_key(self, node: ast.expr) -> int | Operation:
-        kind: ValueKind = "text" if isinstance(self.keys[0], bytes) else "number"
+        kind: ValueKind = "text" if isinstance(next(iter(self.keys)), bytes) else "number"
         key = self.expressions.parse(node, kind)
         if key.name != "constant":
             return key
         if key.value not in self.keys:
-            listed = ", ".join(repr(each.decode() if isinstance(each, bytes) else int(each)) for each in self.keys[:8])
+            first = list(islice(self.keys, 8))
+            listed = ", ".join(repr(each.decode() if isinstance(each, bytes) else int(each)) for each in first)
             raise build_refusal(node, f"keys must be declared ({listed}{', ...' * (len(self.keys) > 8)})")
-        return list(self.keys).index(key.value)
+        return self.keys[key.value]
 
     def parse_return(self, node: ast.Return) -> Exit:
         if node.value is None:

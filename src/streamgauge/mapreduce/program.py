@@ -162,6 +162,12 @@ class MapperProgram:
     max_steps: int
     body: StatementBlock
 
+    @cached_property
+    def key_places(self) -> dict[Constant, int]:
+        """Index of each key."""
+        keys: tuple[Constant, ...] = self.keys
+        return {key: place for place, key in enumerate(keys)}
+
     @property
     def has_text_keys(self) -> bool:
         return isinstance(self.keys[0], bytes)
