@@ -9,6 +9,7 @@ called. A function cannot call itself, so every program is a tree with loops, an
 """
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -16,6 +17,7 @@ from itertools import islice
 from streamgauge.mapreduce.errors import MapperError, build_refusal
 from streamgauge.mapreduce.expressions import ARITHMETIC, ExpressionParser, build_constant, encode_literal
 from streamgauge.mapreduce.program import (
+    FRAMES_PER_BLOCK,
     Assignment,
     Branch,
     Constant,
@@ -36,7 +38,8 @@ MAPPER_NAME = "mapper"
 MAX_SOURCE_BYTES = 2**16
 MAX_NODES = 20_000  # of the program, with its inlined functions
 MAX_KEYS, MAX_PAIRS, MAX_STEPS = 2**16, 1024, 10**8
-MAX_NESTED_BLOCKS = 100
+MAX_FRAMES = 700  # of the call stack, which has 1,000: the same program is accepted by every thread
+FRAMES_PER_PARSE = 5  # of an expression in an expression, while it is parsed
 BUILT_INS = frozenset({"abs", "ceil", "emit", "floor", "int", "len", "max", "min", "number", "range", "sqrt"})
 STATEMENT_HINTS: dict[type[ast.AST], str] = {
     ast.Import: "the function itself: nothing can be imported",
@@ -70,6 +73,8 @@ def parse_mapper(
     if mapper is None:
         raise MapperError("source must define mapper", "none", 1, "def mapper(column, ...):")
     names = _list_parameters(mapper)
+    if not names:
+        raise build_refusal(mapper, "mapper must have one or more columns", "none", f"def mapper({min(columns)}):")
     for name in names:
         if name not in columns:
             listed = ", ".join(sorted(columns))
@@ -124,9 +129,10 @@ def _parse_functions(source: str) -> dict[str, ast.FunctionDef]:
 def _list_parameters(function: ast.FunctionDef) -> list[str]:
     arguments = function.args
     others = [*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg]
-    if any(others):
-        raise build_refusal(function, "parameters must be plain names", hint=f"def {function.name}(a, b):")
-    return [each.arg for each in arguments.args]
+    names = [each.arg for each in arguments.args]
+    if any(others) or len(set(names)) < len(names):
+        raise build_refusal(function, "parameters must be different plain names", hint=f"def {function.name}(a, b):")
+    return names
 
 
 @dataclass
@@ -138,16 +144,17 @@ class FunctionParser:
     kinds: dict[str, ValueKind]  # of the names that surely have a value here
     label: str = ""  # of the inlined call; empty for the mapper
     callers: tuple[str, ...] = (MAPPER_NAME,)
-    counts: dict[str, int] = field(default_factory=lambda: {"nodes": 0, "calls": 0})  # of the whole program
+    counts: Counter[str] = field(default_factory=Counter)  # of the whole program: nodes, calls, and frames now
     declared: dict[str, ValueKind] = field(default_factory=dict)  # of all names so far
     returned: list[ValueKind] = field(default_factory=list)
     emits: bool = False
-    depth: int = 0
     loops: int = 0
 
     def __post_init__(self) -> None:
         self.declared |= self.kinds
-        self.expressions = ExpressionParser(self.kinds, self.rename, self.parse_call, self.count)
+        self.expressions = ExpressionParser(
+            self.kinds, self.rename, self.parse_call, self.count, self.enter, self.leave
+        )
 
     def count(self, node: ast.AST) -> None:
         self.counts["nodes"] += 1
@@ -155,14 +162,26 @@ class FunctionParser:
             rule = f"the program must have at most {MAX_NODES:,} operations, with its inlined functions"
             raise build_refusal(node, rule, "more")
 
+    def enter(self, frames: int = FRAMES_PER_PARSE) -> None:
+        self.counts["frames"] += frames
+
+    def leave(self, node: ast.AST, found: Operation | StatementBlock, frames: int = FRAMES_PER_PARSE) -> None:
+        """Reject a program that a function over its tree could not walk."""
+        if self.counts["frames"] + found.depth > MAX_FRAMES:
+            rule = "the program must be nested less deeply"
+            raise build_refusal(node, rule, "deeper nesting", "several statements, or fewer blocks in blocks")
+        self.counts["frames"] -= frames
+
     def rename(self, name: str) -> str:
         """Return the name of a local of the whole program."""
         return f"{name}{self.label}"
 
     def parse_block(self, nodes: Sequence[ast.stmt]) -> StatementBlock:
-        self.depth += 1
-        if self.depth > MAX_NESTED_BLOCKS:
-            raise build_refusal(nodes[0], f"blocks must be nested at most {MAX_NESTED_BLOCKS} deep", "more")
+        if not nodes:
+            return StatementBlock(())
+        self.enter(FRAMES_PER_BLOCK)
+        if self.counts["frames"] > MAX_FRAMES:
+            raise build_refusal(nodes[0], "blocks must be nested less deeply", "deeper nesting", "fewer elif, or a def")
         found: list[Statement] = []
         for place, node in enumerate(nodes):
             self.count(node)
@@ -170,8 +189,9 @@ class FunctionParser:
             if isinstance(node, ast.Pass) or (docstring and place == 0):
                 continue
             found.extend(self.parse_statement(node))
-        self.depth -= 1
-        return StatementBlock(tuple(found))
+        block = StatementBlock(tuple(found))
+        self.leave(nodes[0], block, FRAMES_PER_BLOCK)
+        return block
 
     def parse_statement(self, node: ast.stmt) -> list[Statement]:
         match node:
@@ -323,7 +343,6 @@ class FunctionParser:
         values = [self.expressions.parse(each) for each in call.args]
         kinds = {name: value.kind for name, value in zip(names, values, strict=True)}
         parser = FunctionParser(self.functions, self.keys, kinds, label, (*self.callers, function.name), self.counts)
-        parser.depth = self.depth
         body = parser.parse_block(function.body)
         if any(value is None for value in find_returns(function)) and parser.returned:
             raise build_refusal(function, f"{function.name} must return a value on every path", "a bare return")
