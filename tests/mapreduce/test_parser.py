@@ -1,6 +1,7 @@
 """Sources of mappers: the allowed language, and refusals that name the line and a replacement."""
 
 import sys
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -255,7 +256,8 @@ DEEP = {  # sources with n levels
 
 
 def count_frames() -> int:
-    frame, found = sys._getframe(), 0
+    frame: FrameType | None = sys._getframe()
+    found = 0
     while frame is not None:
         frame, found = frame.f_back, found + 1
     return found

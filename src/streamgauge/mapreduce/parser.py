@@ -36,7 +36,7 @@ from streamgauge.mapreduce.program import (
 
 MAPPER_NAME = "mapper"
 MAX_SOURCE_BYTES = 2**16
-MAX_NODES = 20_000  # of the program, with its inlined functions
+MAX_NODES = 5_000  # with inlined functions; to compile them may take some seconds, and 0.3 GB
 MAX_KEYS, MAX_PAIRS, MAX_STEPS = 2**16, 1024, 10**8
 MAX_FRAMES = 700  # of the call stack, which has 1,000: the same program is accepted by every thread
 FRAMES_PER_PARSE = 5  # of an expression in an expression, while it is parsed
