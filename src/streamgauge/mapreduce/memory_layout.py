@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from streamgauge.mapreduce.interpreter import ARENA_BYTES
-from streamgauge.mapreduce.program import MapperProgram, Operation, PartLoop, iterate_blocks, list_operands
+from streamgauge.mapreduce.program import Constant, MapperProgram, Operation, PartLoop, iterate_blocks, list_operands
 from streamgauge.mapreduce.text_rules import POWERS_OF_TEN
 
 MAX_BATCH_PAIRS = 2**20
@@ -87,6 +87,11 @@ class MemoryLayout:
 
 def iterate_literals(program: MapperProgram) -> Iterator[bytes]:
     """Yield all texts that a program contains."""
+    yield from (constant for constant in iterate_constants(program) if isinstance(constant, bytes))
+
+
+def iterate_constants(program: MapperProgram) -> Iterator[Constant]:
+    """Yield all constants that a program contains, with the separators of its splits."""
     blocks = [program.body]
     while blocks:
         block = blocks.pop()
@@ -95,7 +100,7 @@ def iterate_literals(program: MapperProgram) -> Iterator[bytes]:
             if isinstance(statement, PartLoop):
                 yield statement.separator
             for operation in [*list_operands(statement), *_list_tests(statement)]:
-                yield from _iterate_operation_literals(operation)
+                yield from _iterate_operation_constants(operation)
 
 
 def _list_tests(statement: object) -> list[Operation]:
@@ -103,8 +108,8 @@ def _list_tests(statement: object) -> list[Operation]:
     return [test] if isinstance(test, Operation) else []
 
 
-def _iterate_operation_literals(operation: Operation) -> Iterator[bytes]:
-    if isinstance(operation.value, bytes):
+def _iterate_operation_constants(operation: Operation) -> Iterator[Constant]:
+    if operation.name == "constant":
         yield operation.value
     for each in operation.operands:
-        yield from _iterate_operation_literals(each)
+        yield from _iterate_operation_constants(each)
