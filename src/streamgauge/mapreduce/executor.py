@@ -48,8 +48,8 @@ def build_module(text: str) -> tuple[Any, Any]:
 class MapperExecutor:
     """Executor of one program, used by one thread at a time.
 
-    With `constant_work` a record that ends early, or fails, spends the steps that it has left. Then the steps of a batch
-    depend on the number of its records, and not on their content. Steps of different kinds take different times.
+    With `constant_work` a record that ends early, or fails, spends the steps that it has left. Then the steps of a
+    batch depend on the number of its records, and not on their content. Kinds of steps take different times.
     """
 
     program: MapperProgram
