@@ -20,6 +20,23 @@ TEXT_METHODS: dict[str, tuple[int, ValueKind]] = {  # arguments, result
     "upper": (0, "text"),
     "strip": (0, "text"),
 }
+KIND_HINTS: dict[tuple[ValueKind, ValueKind], str] = {  # found, needed
+    ("text", "number"): "number(...) around a text",
+    ("time", "number"): "t.hour, or the difference of two times",
+    ("bool", "number"): "1 if ... else 0",
+    ("number", "bool"): "a comparison, such as x != 0",
+    ("text", "bool"): 'a comparison, such as text != ""',
+    ("number", "text"): "a text: a key is a whole number only if all keys are",
+}
+FUNCTION_HINTS = {
+    "float": "number(text)",
+    "str": "the text itself",
+    "print": "emit(key, value)",
+    "round": "floor(x + 0.5)",
+    "sum": "a for loop",
+    "any": "a for loop",
+    "all": "a for loop",
+}
 CLOCK_FIELDS = {"hour": (DAY, HOUR), "minute": (HOUR, MINUTE), "second": (MINUTE, SECOND)}
 CALENDAR_FIELDS = ("day", "month", "year")
 HINTS: dict[type[ast.AST], str] = {
@@ -79,7 +96,7 @@ class ExpressionParser:
 
     def _check_kind(self, node: ast.expr, found: Operation, kind: ValueKind | None) -> Operation:
         if kind is not None and found.kind != kind:
-            hint = {"number": "number(...) around a text", "bool": "a comparison, such as x != 0"}.get(kind, "")
+            hint = KIND_HINTS.get((found.kind, kind), "")
             raise build_refusal(node, f"{format_node(node)} must be a {kind}", f"a {found.kind}", hint)
         return found
 
@@ -228,7 +245,7 @@ class ExpressionParser:
         if name in ("len", "number") and len(node.args) == 1:
             return apply(name, "number", self.parse(node.args[0], "text"))
         known = "abs, ceil, floor, int, len, max, min, number, sqrt"
-        hint = {"float": "number(text)", "str": "the text itself", "print": "emit(key, value)"}.get(name, "")
+        hint = FUNCTION_HINTS.get(name, "")
         raise build_refusal(node, f"functions must be the mapper's own, or {known}", f"{name}(...)", hint)
 
     def _parse_number_call(self, node: ast.Call, name: str) -> Operation:
@@ -252,7 +269,7 @@ class ExpressionParser:
             raise build_refusal(node, rule, hint='for word in text.split(" "):')
         if name not in TEXT_METHODS or len(node.args) != TEXT_METHODS[name][0]:
             known = "endswith, find, lower, split, startswith, strip, upper and weekday"
-            hint = {"month": "t.month", "replace": "", "format": ""}.get(name, "")
+            hint = f"t.{name}" if name in (*CLOCK_FIELDS, *CALENDAR_FIELDS) else ""
             raise build_refusal(node, f"methods must be {known}, with their arguments", hint=hint)
         texts = [self.parse(each, "text") for each in (function.value, *node.args)]
         return apply(name, TEXT_METHODS[name][1], *texts)

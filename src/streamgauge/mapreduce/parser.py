@@ -277,7 +277,9 @@ class FunctionParser:
                 loop = PartLoop(name, text, separator, self.parse_loop_body(node.body))
             case _:
                 rule = "for loops must be over range(...) or text.split(...)"
-                raise build_refusal(node.iter, rule, hint="for i in range(n):")
+                stepped = isinstance(node.iter, ast.Call) and len(node.iter.args) == 3
+                hint = "a while loop, for another step than 1" if stepped else "for i in range(n):"
+                raise build_refusal(node.iter, rule, hint=hint)
         self.reset_kinds(before)
         return loop
 
