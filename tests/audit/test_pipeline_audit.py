@@ -30,11 +30,14 @@ from streamgauge.audit.pipeline.runs import create_private_folder
 from streamgauge.audit.subject import Pair
 from streamgauge.audit.verdict import Verdict
 from streamgauge.config.errors import PipelineFileError
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.settings import PipelineFile
 from streamgauge.continual import WindowBridge
 from streamgauge.engines.duckdb import aggregation
 from streamgauge.engines.duckdb.rows import TypedColumn
 from streamgauge.interfaces import ignore
+from streamgauge.mapreduce.parser import parse_mapper
+from streamgauge.mapreduce.program import MapperProgram
 from streamgauge.noise import Ints
 from streamgauge.plan import planner
 from streamgauge.privacy import Pure
@@ -420,6 +423,39 @@ def test_distinct_of_hashed_column_is_read_back_as_cells(tmp_path: Path) -> None
         (reading,) = build_readings(view.parts[0]) or ()
         (cells,) = reading.channels(views)[0]
     assert cells.tolist() in ([1, 0], [2, 0])
+
+
+def mapped_file(folder: Path) -> PipelineFile:
+    source = "def mapper(note):\n    for word in note.split(';'):\n        emit(word, 1)\n"
+    mapper = {"source": source, "columns": ["note"], "keys": [*"abcdefgh"], "max_pairs": 1}
+    settings: Any = {"columns": {"note": {"type": "text"}}, "budget": {"epsilon": 1}}
+    made = tables({"name": "words", "map": "m", "window": "each", "epsilon": 1}, **settings)
+    return Pipeline.from_tables(made | {"mapper": {"m": mapper}}, folder / "v.toml").file
+
+
+def leave_pairs_unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Install broken mappers: all keys of a record count."""
+    monkeypatch.setattr(MapperSettings, "program", property(lambda mapper: replace(parse_program(mapper), max_pairs=8)))
+
+
+def parse_program(mapper: MapperSettings) -> MapperProgram:
+    return parse_mapper(mapper.source, dict(mapper.columns), mapper.keys, max_pairs=mapper.max_pairs, max_steps=10_000)
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_mappers_that_count_more_pairs_are_condemned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, broken: bool
+) -> None:
+    pytest.importorskip("wasmtime")
+    file = mapped_file(tmp_path)
+    if broken:
+        leave_pairs_unlimited(monkeypatch)
+    with create_private_folder() as folder:
+        pair = PipelineTrial.from_file(file, 2, folder).list_pairs()[0]
+    assert dict(pair.one[0].columns)["note"].count(";") >= 3
+    verdict = audit_one_pair(file, pair.name, InsecureNoise(31))
+    assert verdict.measurement.amount > (1 if broken else 0.2), verdict
+    assert verdict.is_condemned == broken
 
 
 def test_candidate_values_satisfy_the_sql_conditions(tmp_path: Path) -> None:

@@ -108,3 +108,10 @@ def test_numbers_can_be_keys() -> None:
 def test_no_records_give_no_pairs() -> None:
     pairs = MapperExecutor(write_program(1)).run(build_columns(1, 0))
     assert len(pairs.records) == len(pairs.keys) == len(pairs.values) == 0
+
+
+def test_names_of_helpers_are_apart_from_their_results() -> None:
+    source = "def g(n):\n    result = 'a'\n    return n + len(result)\ndef mapper(a):\n    emit(1, g(a))\n"
+    program = parse_mapper(source, {"a": "number"}, [1], max_steps=100)
+    columns = {"a": build_column("number", [1.0])}
+    assert list_pairs(MapperExecutor(program).run(columns), 1) == interpret(program, columns, 1)

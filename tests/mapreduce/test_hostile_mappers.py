@@ -77,6 +77,24 @@ def test_records_cannot_be_counted() -> None:
             parse_mapper(source, COLUMNS, ["k"], max_steps=100)
 
 
+def test_chosen_keys_cost_no_more_than_others() -> None:
+    """Keys that FNV-1a, a public hash, would put into neighbouring slots of a table."""
+    slots = {"": 0x811C9DC5}
+    for _ in range(3):
+        slots = {
+            text + chr(byte): (state ^ byte) * 0x01000193 % 2**32
+            for text, state in slots.items()
+            for byte in range(ord("a"), ord("z") + 1)
+        }
+    colliding = sorted(slots, key=lambda text: slots[text] % 4096)[:2000]
+    fuel = []
+    for keys in (colliding, [f"{place:03x}" for place in range(2000)]):
+        executor = MapperExecutor(build_program("while True:\n        emit(s, 1)", keys=keys))
+        executor.run({"x": np.zeros(1), "s": build_column("text", [keys[-1]])})
+        fuel.append(executor.fuel_used)
+    assert max(fuel) < 2 * min(fuel)
+
+
 def test_a_slow_marker_record_changes_no_other() -> None:
     program = build_program("if s == 'marker':\n        while True:\n            x += 1\n    emit('k', x)")
     numbers, texts = [1.0, 2.0, 3.0], ["a", "marker", "b"]
@@ -95,6 +113,28 @@ def test_constant_work_spends_the_steps_of_short_records() -> None:
             fuel[text, constant] = executor.fuel_used
     assert fuel["a", False] < fuel["marker", False] / 50
     assert fuel["a", True] > fuel["marker", True] / 3
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "w = s[9999]",
+        "w = s.split('/')[9]",
+        "for i in range(17):\n            w = s.upper()",
+        "x = number(s)\n        while True:\n            x = number(s)",
+        "x = " + "+".join(["x"] * 200) + "\n        x = " + "+".join(["x"] * 200),
+    ],
+    ids=["character", "part", "memory", "text", "block"],
+)
+def test_records_that_fail_spend_the_steps_of_others(body: str) -> None:
+    steps = 200_000 if "range" in body else 399
+    program = build_program(f"if len(s) > 0:\n        {body}\n    emit('k', 1)", max_steps=steps)
+    fuel = {}
+    for text in ("a" * 4096, ""):
+        executor = MapperExecutor(program, constant_work=True)
+        pairs = executor.run({"x": np.zeros(1), "s": build_column("text", [text])})
+        fuel[len(pairs.records)] = executor.fuel_used  # by number of pairs
+    assert fuel[0] > fuel[1] / 2
 
 
 @pytest.mark.parametrize("value", [nan, inf, -inf])

@@ -1,11 +1,15 @@
 """Sources of mappers: the allowed language, and refusals that name the line and a replacement."""
 
+import sys
+from types import FrameType
 from typing import Any
 
 import pytest
 
+from streamgauge.mapreduce.compiler import compile_program
 from streamgauge.mapreduce.errors import MapperError
 from streamgauge.mapreduce.interpreter import run_record
+from streamgauge.mapreduce.memory_layout import MemoryLayout
 from streamgauge.mapreduce.parser import MAX_NODES, parse_mapper
 from streamgauge.mapreduce.program import MapperProgram
 
@@ -27,6 +31,12 @@ def evaluate(expression: str, **record: Any) -> float:
     ("body", "line", "words"),
     [
         ("import os", 2, "nothing can be imported"),
+        ("emit('k', t)", 2, "t.hour, or the difference of two times"),
+        ("emit('k', x > 1)", 2, "1 if ... else 0"),
+        ("if s:\n    pass", 2, 'a comparison, such as text != ""'),
+        ("emit('k', round(x))", 2, "floor(x + 0.5)"),
+        ("emit('k', t.hour())", 2, "write t.hour"),
+        ("for i in range(0, 9, 2):\n    pass", 2, "a while loop"),
         ("x = 1\nseen = []", 3, "values in names of their own"),
         ("x ** 2", 2, "emit(key, value)"),
         ("y = x ** 2", 2, "write x * x"),
@@ -48,7 +58,6 @@ def evaluate(expression: str, **record: Any) -> float:
         ("if x == s:\n    pass", 2, "number(...)"),
         ("if x is None:\n    pass", 2, "comparisons must be"),
         ("for c in s:\n    pass", 2, "for i in range(n):"),
-        ("for i in range(1, 5, 2):\n    pass", 2, "range(n)"),
         ("w = s.split(' ')", 2, "sequence of a for loop"),
         ("w = s.split(s)[0]", 2, "literal"),
         ("w = s.split(' ')[-1]", 2, "numbered from 0"),
@@ -99,8 +108,10 @@ def test_refusals_name_line_and_replacement(body: str, line: int, words: str) ->
         ("x = 1", "it inside of def mapper"),
         ("def other(x):\n    pass", "source must define mapper"),
         ("def mapper(z):\n    pass", "must be columns (f, s, t, x, y), got z"),
-        ("def mapper(x, *more):\n    pass", "parameters must be plain names"),
-        ("def mapper(x=1):\n    pass", "parameters must be plain names"),
+        ("def mapper(x, *more):\n    pass", "parameters must be different plain names"),
+        ("def mapper():\n    emit('k', 1)", "mapper must have one or more columns"),
+        ("def g(a, a):\n    return a\ndef mapper(x):\n    emit('k', g(x, x))", "different plain names"),
+        ("def mapper(x=1):\n    pass", "parameters must be different plain names"),
         ("@cache\ndef mapper(x):\n    pass", "functions only"),
         ("async def mapper(x):\n    pass", "functions only"),
         ("def emit(x):\n    pass", "none of a built-in"),
@@ -224,3 +235,59 @@ def test_long_sums_and_chains_of_conditions_are_small() -> None:
     branches = "if x == 0:\n    emit('k', 0)\n" + "".join(f"elif x == {i}:\n    emit('k', {i})\n" for i in range(1, 90))
     record = {"x": 89.0, "y": 0.0, "s": b"", "t": 0.0, "f": False}
     assert run_record(parse(branches), record).pairs == ((0, 89.0),)
+
+
+DEEP = {  # sources with n levels
+    "sum": lambda n: f"emit('k', {'+'.join(['x'] * n)})",
+    "signs": lambda n: f"emit('k', {'-' * n}x)",
+    "plus": lambda n: f"emit('k', {'+' * n}x)",
+    "least": lambda n: f"emit('k', min({', '.join(['x'] * n)}))",
+    "calls": lambda n: f"emit('k', {'abs(' * n}x{')' * n})",
+    "choices": lambda n: f"emit('k', {'1 if f else ' * n}x)",
+    "not": lambda n: f"if {'not ' * n}f:\n    emit('k', 1)",
+    "slices": lambda n: f"emit(s{'[0:]' * n}, 1)",
+    "methods": lambda n: f"emit(s{'.strip()' * n}, 1)",
+    "alternating": lambda n: (
+        f"if {'(' * (n // 3)}f{' and f) or f' * (n // 3)}:\n    emit('k', 1)" if n < 300 else "x.y"
+    ),
+    "elif": lambda n: "if f:\n    pass\n" + "elif f:\n    pass\n" * n,
+    "or": lambda n: f"if {' or '.join(['f'] * n)}:\n    emit('k', 1)",
+    "in": lambda n: f"if x in ({', '.join(['1'] * n)}):\n    emit('k', 1)",
+    "loops": lambda n: (
+        "".join("    " * i + f"for i{i} in range(1):\n" for i in range(min(n, 95))) + "    " * 99 + "pass"
+    ),
+    "functions": lambda n: f"emit('k', {'twice(' * n}x{')' * n})",
+}
+
+
+def count_frames() -> int:
+    frame: FrameType | None = sys._getframe()
+    found = 0
+    while frame is not None:
+        frame, found = frame.f_back, found + 1
+    return found
+
+
+@pytest.mark.parametrize("write", DEEP.values(), ids=DEEP)
+def test_programs_that_parse_can_be_run_and_compiled(write: Any) -> None:
+    """The stack has little more than a program may use, whatever its shape."""
+    limit, accepted = sys.getrecursionlimit(), 0
+    for n in (1, 10, 40, 70, 90, 110, 130, 180, 225, 400, 900, 2000):
+        sys.setrecursionlimit(count_frames() + 760)
+        try:
+            program = parse(write(n), before="def twice(a):\n    return a + a\n")
+        except MapperError:
+            continue
+        else:
+            accepted += 1
+            run_record(program, {"x": 1.0, "y": 0.0, "s": b"k", "t": 0.0, "f": True})
+            assert compile_program(program, MemoryLayout(program))
+        finally:
+            sys.setrecursionlimit(limit)
+    assert accepted >= 3
+
+
+def test_deep_sources_are_refused_anywhere() -> None:
+    for source in (f"a = {'+'.join(['x'] * 900)}\n", f"def mapper(x):\n    emit('k', {'-' * 900}x)\n"):
+        with pytest.raises(MapperError):
+            parse_mapper(source, COLUMNS, ["k"], max_steps=100)

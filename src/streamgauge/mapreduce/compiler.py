@@ -111,7 +111,8 @@ class FunctionCompiler:
         if not steps:
             return []
         spend = ["global.get $steps", f"i32.const {steps}", "i32.sub", "global.set $steps"]
-        return [*spend, *RETURN_IF_EXHAUSTED]
+        left = ["global.get $steps", "i32.const 0", "i32.lt_s"]
+        return [*spend, *left, "if", f"i32.const {steps}", "call $exhaust", "return", "end"]
 
     def compile_block(self, block: StatementBlock) -> list[str]:
         return [*self.charge(block.cost), *(line for each in block.statements for line in self.compile_statement(each))]
@@ -184,7 +185,7 @@ class FunctionCompiler:
             return ["return"]
         value: list[str] = []
         if statement.value is not None:
-            value = [*self.compile(statement.value), *self.store(f"result{statement.label}", statement.value.kind)]
+            value = [*self.compile(statement.value), *self.store(f"result {statement.label}", statement.value.kind)]
         return [*value, f"br $inline{statement.label}"]
 
     def compile_inlined(self, label: str, body: StatementBlock) -> list[str]:
@@ -211,7 +212,7 @@ class FunctionCompiler:
                 return self.load(str(operation.value), operation.kind)
             case "inline" if operation.body is not None:
                 label = str(operation.value)
-                return [*self.compile_inlined(label, operation.body), *self.load(f"result{label}", operation.kind)]
+                return [*self.compile_inlined(label, operation.body), *self.load(f"result {label}", operation.kind)]
             case "and":
                 return [*operands[0], "if (result i32)", *operands[1], "else", "i32.const 0", "end"]
             case "or":

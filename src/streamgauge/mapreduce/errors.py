@@ -18,5 +18,12 @@ def build_refusal(node: ast.AST, rule: str, got: str | None = None, hint: str = 
     >>> str(build_refusal(ast.parse("x ** 2").body[0].value, "operators must be + - * / // %", hint="x * x"))
     'line 1: operators must be + - * / // %, got x ** 2: write x * x'
     """
-    shown = ast.unparse(node).splitlines()[0][:60] if got is None else got
-    return MapperError(rule, shown, getattr(node, "lineno", None), hint)
+    return MapperError(rule, format_node(node) if got is None else got, getattr(node, "lineno", None), hint)
+
+
+def format_node(node: ast.AST) -> str:
+    """Return the begin of a node's source."""
+    try:
+        return ast.unparse(node).splitlines()[0][:60]
+    except RecursionError:
+        return "deeper nesting"

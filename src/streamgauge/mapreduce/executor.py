@@ -9,7 +9,7 @@ Privacy
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,12 +33,23 @@ class MappedPairs:
     values: Doubles
 
 
+@lru_cache(maxsize=32)
+def build_module(text: str) -> tuple[Any, Any]:
+    """Return a compiled module and its engine. Executors share it: it has no memory, which each instance has."""
+    import wasmtime
+
+    config = wasmtime.Config()
+    config.consume_fuel = True
+    engine = wasmtime.Engine(config)
+    return wasmtime.Module(engine, text), engine
+
+
 @dataclass
 class MapperExecutor:
     """Executor of one program, used by one thread at a time.
 
-    With `constant_work` a record that ends early spends the steps that it has left. Then the time of a batch depends
-    on the number of its records, and not on their content.
+    With `constant_work` a record that ends early, or fails, spends the steps that it has left. Then the steps of a
+    batch depend on the number of its records, and not on their content. Kinds of steps take different times.
     """
 
     program: MapperProgram
@@ -55,10 +66,8 @@ class MapperExecutor:
         """Store, memory and function."""
         with require_package("wasmtime", "streamgauge[mapper]"):
             import wasmtime
-        config = wasmtime.Config()
-        config.consume_fuel = True
-        store = wasmtime.Store(wasmtime.Engine(config))
-        module = wasmtime.Module(store.engine, compile_program(self.program, self.layout))
+        module, engine = build_module(compile_program(self.program, self.layout))
+        store = wasmtime.Store(engine)
         exports = wasmtime.Instance(store, module, []).exports(store)
         return store, exports["memory"], exports["run"]
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import isfinite
 
-from streamgauge.mapreduce.errors import build_refusal
+from streamgauge.mapreduce.errors import build_refusal, format_node
 from streamgauge.mapreduce.program import MAX_TEXT_BYTES, Operation, ValueKind
 
 DAY, HOUR, MINUTE, SECOND = 86_400e6, 3_600e6, 60e6, 1e6  # microseconds
@@ -19,6 +19,23 @@ TEXT_METHODS: dict[str, tuple[int, ValueKind]] = {  # arguments, result
     "lower": (0, "text"),
     "upper": (0, "text"),
     "strip": (0, "text"),
+}
+KIND_HINTS: dict[tuple[ValueKind, ValueKind], str] = {  # found, needed
+    ("text", "number"): "number(...) around a text",
+    ("time", "number"): "t.hour, or the difference of two times",
+    ("bool", "number"): "1 if ... else 0",
+    ("number", "bool"): "a comparison, such as x != 0",
+    ("text", "bool"): 'a comparison, such as text != ""',
+    ("number", "text"): "a text: a key is a whole number only if all keys are",
+}
+FUNCTION_HINTS = {
+    "float": "number(text)",
+    "str": "the text itself",
+    "print": "emit(key, value)",
+    "round": "floor(x + 0.5)",
+    "sum": "a for loop",
+    "any": "a for loop",
+    "all": "a for loop",
 }
 CLOCK_FIELDS = {"hour": (DAY, HOUR), "minute": (HOUR, MINUTE), "second": (MINUTE, SECOND)}
 CALENDAR_FIELDS = ("day", "month", "year")
@@ -45,28 +62,42 @@ def apply(name: str, kind: ValueKind, *operands: Operation) -> Operation:
     return Operation(name, kind, operands)
 
 
+def join(name: str, conditions: list[Operation]) -> Operation:
+    """Return conditions joined by `and` or `or`, from left to right, as a tree that is not deep."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return apply(name, "bool", join(name, conditions[:half]), join(name, conditions[half:]))
+
+
 @dataclass(frozen=True)
 class ExpressionParser:
     """Parser of the expressions of one function.
 
     `kinds` has the names that surely have a value, with their kinds. `rename` gives the name of a local.
-    `call` parses a call of one of the mapper's own functions. `count` rejects a program that is too large.
+    `call` parses a call of one of the mapper's own functions. `count` rejects a program that is too large. `enter` and
+    `leave` reject one that is nested too deeply.
     """
 
     kinds: Mapping[str, ValueKind]
     rename: Callable[[str], str]
     call: Callable[[ast.Call], Operation | None]
     count: Callable[[ast.AST], None]
+    enter: Callable[[], None]
+    leave: Callable[[ast.AST, Operation], None]
 
     def parse(self, node: ast.expr, kind: ValueKind | None = None) -> Operation:
         """Return the operation of a node; reject it unless it is of `kind`."""
         self.count(node)
-        return self._check_kind(node, self._parse(node), kind)
+        self.enter()
+        found = self._parse(node)
+        self.leave(node, found)
+        return self._check_kind(node, found, kind)
 
     def _check_kind(self, node: ast.expr, found: Operation, kind: ValueKind | None) -> Operation:
         if kind is not None and found.kind != kind:
-            hint = {"number": "number(...) around a text", "bool": "a comparison, such as x != 0"}.get(kind, "")
-            raise build_refusal(node, f"{ast.unparse(node)[:60]} must be a {kind}", f"a {found.kind}", hint)
+            hint = KIND_HINTS.get((found.kind, kind), "")
+            raise build_refusal(node, f"{format_node(node)} must be a {kind}", f"a {found.kind}", hint)
         return found
 
     def _parse(self, node: ast.expr) -> Operation:
@@ -94,11 +125,21 @@ class ExpressionParser:
         return Operation("local", self.kinds[node.id], value=self.rename(node.id))
 
     def _parse_binop(self, node: ast.BinOp) -> Operation:
+        """Return a sum or product, by a loop over its left operands: it may be long."""
+        chain = [node]
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+            self.count(chain[-1])
+        found = self.parse(chain[-1].left)
+        for each in reversed(chain):
+            found = self._combine(each, found)
+        return found
+
+    def _combine(self, node: ast.BinOp, left: Operation) -> Operation:
         sign = ARITHMETIC.get(type(node.op))
         if sign is None:
             hint = "x * x" if isinstance(node.op, ast.Pow) else "arithmetic"
             raise build_refusal(node, "operators must be + - * / // %", hint=hint)
-        left = self.parse(node.left)
         if sign == "-" and left.kind == "time":
             return apply("/", "number", apply("-", "number", left, self.parse(node.right, "time")), build_constant(1e6))
         if left.kind == "text":
@@ -116,10 +157,7 @@ class ExpressionParser:
         raise build_refusal(node, "operators must be + - * / // %")
 
     def _parse_boolop(self, node: ast.BoolOp) -> Operation:
-        found, *others = [self.parse(each, "bool") for each in node.values]
-        for other in others:
-            found = apply("and" if isinstance(node.op, ast.And) else "or", "bool", found, other)
-        return found
+        return join("and" if isinstance(node.op, ast.And) else "or", [self.parse(each, "bool") for each in node.values])
 
     def _parse_ifexp(self, node: ast.IfExp) -> Operation:
         body = self.parse(node.body)
@@ -128,10 +166,7 @@ class ExpressionParser:
     def _parse_compare(self, node: ast.Compare) -> Operation:
         sides = [node.left, *node.comparators]
         pairs = zip(sides, node.ops, sides[1:], strict=False)
-        found, *others = [self._compare(node, *pair) for pair in pairs]
-        for other in others:
-            found = apply("and", "bool", found, other)
-        return found
+        return join("and", [self._compare(node, *pair) for pair in pairs])
 
     def _compare(self, node: ast.Compare, left: ast.expr, sign: ast.cmpop, right: ast.expr) -> Operation:
         if isinstance(sign, ast.In | ast.NotIn):
@@ -155,10 +190,7 @@ class ExpressionParser:
         """Return `x in (a, b)`, as a chain of comparisons, or `part in text`."""
         if isinstance(right, ast.Tuple | ast.List | ast.Set) and right.elts:
             each = ast.Compare(left, [ast.Eq()], [right.elts[0]])
-            found, *others = [self._compare(each, left, ast.Eq(), item) for item in right.elts]
-            for other in others:
-                found = apply("or", "bool", found, other)
-            return found
+            return join("or", [self._compare(each, left, ast.Eq(), item) for item in right.elts])
         part, text = self.parse(left, "text"), self.parse(right, "text")
         return apply(">=", "bool", apply("find", "number", text, part), build_constant(0.0))
 
@@ -213,7 +245,7 @@ class ExpressionParser:
         if name in ("len", "number") and len(node.args) == 1:
             return apply(name, "number", self.parse(node.args[0], "text"))
         known = "abs, ceil, floor, int, len, max, min, number, sqrt"
-        hint = {"float": "number(text)", "str": "the text itself", "print": "emit(key, value)"}.get(name, "")
+        hint = FUNCTION_HINTS.get(name, "")
         raise build_refusal(node, f"functions must be the mapper's own, or {known}", f"{name}(...)", hint)
 
     def _parse_number_call(self, node: ast.Call, name: str) -> Operation:
@@ -237,7 +269,7 @@ class ExpressionParser:
             raise build_refusal(node, rule, hint='for word in text.split(" "):')
         if name not in TEXT_METHODS or len(node.args) != TEXT_METHODS[name][0]:
             known = "endswith, find, lower, split, startswith, strip, upper and weekday"
-            hint = {"month": "t.month", "replace": "", "format": ""}.get(name, "")
+            hint = f"t.{name}" if name in (*CLOCK_FIELDS, *CALENDAR_FIELDS) else ""
             raise build_refusal(node, f"methods must be {known}, with their arguments", hint=hint)
         texts = [self.parse(each, "text") for each in (function.value, *node.args)]
         return apply(name, TEXT_METHODS[name][1], *texts)

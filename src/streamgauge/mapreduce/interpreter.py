@@ -157,8 +157,8 @@ class _RecordRun:
             key: int | None = statement.key
         else:
             found = self.evaluate(statement.key)
-            self.charge(len(found) if isinstance(found, bytes) else len(self.program.keys).bit_length())
-            key = {label: place for place, label in enumerate(self.program.keys)}.get(found)
+            self.charge(len(self.program.keys).bit_length() + (len(found) if isinstance(found, bytes) else 0))
+            key = self.program.key_places.get(found)
         value = self.number(statement.value)
         if key is None or not isfinite(value):
             return

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from streamgauge.mapreduce.interpreter import ARENA_BYTES
-from streamgauge.mapreduce.program import MapperProgram, Operation, PartLoop, iterate_blocks, list_operands
+from streamgauge.mapreduce.program import Constant, MapperProgram, Operation, PartLoop, iterate_blocks, list_operands
 from streamgauge.mapreduce.text_rules import POWERS_OF_TEN
 
 MAX_BATCH_PAIRS = 2**20
@@ -73,36 +73,25 @@ class MemoryLayout:
         return place
 
     def _add_keys(self) -> None:
-        """Add the table of keys: a hash table of texts, or sorted numbers."""
-        keys = self.program.keys
-        texts = [key for key in keys if isinstance(key, bytes)]
-        numbers = [(key, place) for place, key in enumerate(keys) if isinstance(key, float)]
+        """Add the sorted table of keys, in which a search takes as many turns for any key."""
+        ordered = sorted((key, place) for place, key in enumerate(self.program.keys))
+        texts = [key for key, _ in ordered if isinstance(key, bytes)]
+        numbers = [key for key, _ in ordered if isinstance(key, float)]
         places = [self._add("", text) for text in texts]
-        slots = [0] * (1 << (2 * len(texts)).bit_length())
-        for number, text in enumerate(texts):
-            slot = hash_text(text) % len(slots)
-            while slots[slot]:
-                slot = (slot + 1) % len(slots)
-            slots[slot] = number + 1
-        self.places["hash_mask"], self.places["key_count"] = len(slots) - 1, len(numbers)
-        self.places["key_bits"] = len(keys).bit_length()
-        self._add("hashes", struct.pack(f"<{len(slots)}i", *slots))
+        self.places["key_count"], self.places["key_bits"] = len(ordered), len(ordered).bit_length()
         self._add("key_places", struct.pack(f"<{len(places)}i", *places))
         self._add("key_lengths", struct.pack(f"<{len(texts)}i", *map(len, texts)))
-        self._add("key_numbers", struct.pack(f"<{len(numbers)}d", *(key for key, _ in sorted(numbers))))
-        self._add("key_order", struct.pack(f"<{len(numbers)}i", *(place for _, place in sorted(numbers))))
-
-
-def hash_text(text: bytes) -> int:
-    """Return the 32 bits of FNV-1a."""
-    found = 0x811C9DC5
-    for byte in text:
-        found = (found ^ byte) * 0x01000193 % 2**32
-    return found
+        self._add("key_numbers", struct.pack(f"<{len(numbers)}d", *numbers))
+        self._add("key_order", struct.pack(f"<{len(ordered)}i", *(place for _, place in ordered)))
 
 
 def iterate_literals(program: MapperProgram) -> Iterator[bytes]:
     """Yield all texts that a program contains."""
+    yield from (constant for constant in iterate_constants(program) if isinstance(constant, bytes))
+
+
+def iterate_constants(program: MapperProgram) -> Iterator[Constant]:
+    """Yield all constants that a program contains, with the separators of its splits."""
     blocks = [program.body]
     while blocks:
         block = blocks.pop()
@@ -111,7 +100,7 @@ def iterate_literals(program: MapperProgram) -> Iterator[bytes]:
             if isinstance(statement, PartLoop):
                 yield statement.separator
             for operation in [*list_operands(statement), *_list_tests(statement)]:
-                yield from _iterate_operation_literals(operation)
+                yield from _iterate_operation_constants(operation)
 
 
 def _list_tests(statement: object) -> list[Operation]:
@@ -119,8 +108,8 @@ def _list_tests(statement: object) -> list[Operation]:
     return [test] if isinstance(test, Operation) else []
 
 
-def _iterate_operation_literals(operation: Operation) -> Iterator[bytes]:
-    if isinstance(operation.value, bytes):
+def _iterate_operation_constants(operation: Operation) -> Iterator[Constant]:
+    if operation.name == "constant":
         yield operation.value
     for each in operation.operands:
-        yield from _iterate_operation_literals(each)
+        yield from _iterate_operation_constants(each)

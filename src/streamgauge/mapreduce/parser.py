@@ -9,14 +9,18 @@ called. A function cannot call itself, so every program is a tree with loops, an
 """
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from streamgauge.mapreduce.errors import MapperError, build_refusal
 from streamgauge.mapreduce.expressions import ARITHMETIC, ExpressionParser, build_constant, encode_literal
 from streamgauge.mapreduce.program import (
+    FRAMES_PER_BLOCK,
     Assignment,
     Branch,
+    Constant,
     Emission,
     Exit,
     Inlining,
@@ -32,9 +36,10 @@ from streamgauge.mapreduce.program import (
 
 MAPPER_NAME = "mapper"
 MAX_SOURCE_BYTES = 2**16
-MAX_NODES = 20_000  # of the program, with its inlined functions
+MAX_NODES = 5_000  # with inlined functions; to compile them may take some seconds, and 0.3 GB
 MAX_KEYS, MAX_PAIRS, MAX_STEPS = 2**16, 1024, 10**8
-MAX_NESTED_BLOCKS = 100
+MAX_FRAMES = 700  # of the call stack, which has 1,000: the same program is accepted by every thread
+FRAMES_PER_PARSE = 5  # of an expression in an expression, while it is parsed
 BUILT_INS = frozenset({"abs", "ceil", "emit", "floor", "int", "len", "max", "min", "number", "range", "sqrt"})
 STATEMENT_HINTS: dict[type[ast.AST], str] = {
     ast.Import: "the function itself: nothing can be imported",
@@ -68,13 +73,17 @@ def parse_mapper(
     if mapper is None:
         raise MapperError("source must define mapper", "none", 1, "def mapper(column, ...):")
     names = _list_parameters(mapper)
+    if not names:
+        raise build_refusal(mapper, "mapper must have one or more columns", "none", f"def mapper({min(columns)}):")
     for name in names:
         if name not in columns:
             listed = ", ".join(sorted(columns))
             raise build_refusal(mapper, f"parameters of mapper must be columns ({listed})", name)
     kinds = {name: columns[name] for name in names}
     try:
-        parser = FunctionParser(functions, known, dict(kinds))
+        labels: tuple[Constant, ...] = known
+        places = {key: place for place, key in enumerate(labels)}
+        parser = FunctionParser(functions, places, dict(kinds))
         body = parser.parse_block(mapper.body)
     except RecursionError:
         raise build_refusal(mapper, "the program must be nested less deeply", "deeper nesting") from None
@@ -120,9 +129,10 @@ def _parse_functions(source: str) -> dict[str, ast.FunctionDef]:
 def _list_parameters(function: ast.FunctionDef) -> list[str]:
     arguments = function.args
     others = [*arguments.posonlyargs, *arguments.kwonlyargs, *arguments.defaults, arguments.vararg, arguments.kwarg]
-    if any(others):
-        raise build_refusal(function, "parameters must be plain names", hint=f"def {function.name}(a, b):")
-    return [each.arg for each in arguments.args]
+    names = [each.arg for each in arguments.args]
+    if any(others) or len(set(names)) < len(names):
+        raise build_refusal(function, "parameters must be different plain names", hint=f"def {function.name}(a, b):")
+    return names
 
 
 @dataclass
@@ -130,20 +140,21 @@ class FunctionParser:
     """Parser of the statements of one function, in the place where it is inlined."""
 
     functions: Mapping[str, ast.FunctionDef]
-    keys: tuple[bytes, ...] | tuple[float, ...]
+    keys: Mapping[Constant, int]  # index of each key
     kinds: dict[str, ValueKind]  # of the names that surely have a value here
     label: str = ""  # of the inlined call; empty for the mapper
     callers: tuple[str, ...] = (MAPPER_NAME,)
-    counts: dict[str, int] = field(default_factory=lambda: {"nodes": 0, "calls": 0})  # of the whole program
+    counts: Counter[str] = field(default_factory=Counter)  # of the whole program: nodes, calls, and frames now
     declared: dict[str, ValueKind] = field(default_factory=dict)  # of all names so far
     returned: list[ValueKind] = field(default_factory=list)
     emits: bool = False
-    depth: int = 0
     loops: int = 0
 
     def __post_init__(self) -> None:
         self.declared |= self.kinds
-        self.expressions = ExpressionParser(self.kinds, self.rename, self.parse_call, self.count)
+        self.expressions = ExpressionParser(
+            self.kinds, self.rename, self.parse_call, self.count, self.enter, self.leave
+        )
 
     def count(self, node: ast.AST) -> None:
         self.counts["nodes"] += 1
@@ -151,14 +162,26 @@ class FunctionParser:
             rule = f"the program must have at most {MAX_NODES:,} operations, with its inlined functions"
             raise build_refusal(node, rule, "more")
 
+    def enter(self, frames: int = FRAMES_PER_PARSE) -> None:
+        self.counts["frames"] += frames
+
+    def leave(self, node: ast.AST, found: Operation | StatementBlock, frames: int = FRAMES_PER_PARSE) -> None:
+        """Reject a program that a function over its tree could not walk."""
+        if self.counts["frames"] + found.depth > MAX_FRAMES:
+            rule = "the program must be nested less deeply"
+            raise build_refusal(node, rule, "deeper nesting", "several statements, or fewer blocks in blocks")
+        self.counts["frames"] -= frames
+
     def rename(self, name: str) -> str:
         """Return the name of a local of the whole program."""
         return f"{name}{self.label}"
 
     def parse_block(self, nodes: Sequence[ast.stmt]) -> StatementBlock:
-        self.depth += 1
-        if self.depth > MAX_NESTED_BLOCKS:
-            raise build_refusal(nodes[0], f"blocks must be nested at most {MAX_NESTED_BLOCKS} deep", "more")
+        if not nodes:
+            return StatementBlock(())
+        self.enter(FRAMES_PER_BLOCK)
+        if self.counts["frames"] > MAX_FRAMES:
+            raise build_refusal(nodes[0], "blocks must be nested less deeply", "deeper nesting", "fewer elif, or a def")
         found: list[Statement] = []
         for place, node in enumerate(nodes):
             self.count(node)
@@ -166,8 +189,9 @@ class FunctionParser:
             if isinstance(node, ast.Pass) or (docstring and place == 0):
                 continue
             found.extend(self.parse_statement(node))
-        self.depth -= 1
-        return StatementBlock(tuple(found))
+        block = StatementBlock(tuple(found))
+        self.leave(nodes[0], block, FRAMES_PER_BLOCK)
+        return block
 
     def parse_statement(self, node: ast.stmt) -> list[Statement]:
         match node:
@@ -253,7 +277,9 @@ class FunctionParser:
                 loop = PartLoop(name, text, separator, self.parse_loop_body(node.body))
             case _:
                 rule = "for loops must be over range(...) or text.split(...)"
-                raise build_refusal(node.iter, rule, hint="for i in range(n):")
+                stepped = isinstance(node.iter, ast.Call) and len(node.iter.args) == 3
+                hint = "a while loop, for another step than 1" if stepped else "for i in range(n):"
+                raise build_refusal(node.iter, rule, hint=hint)
         self.reset_kinds(before)
         return loop
 
@@ -271,14 +297,15 @@ class FunctionParser:
         raise build_refusal(call, "a call by itself must be emit(key, value)", hint="emit(key, value)")
 
     def parse_key(self, node: ast.expr) -> int | Operation:
-        kind: ValueKind = "text" if isinstance(self.keys[0], bytes) else "number"
+        kind: ValueKind = "text" if isinstance(next(iter(self.keys)), bytes) else "number"
         key = self.expressions.parse(node, kind)
         if key.name != "constant":
             return key
         if key.value not in self.keys:
-            listed = ", ".join(repr(each.decode() if isinstance(each, bytes) else int(each)) for each in self.keys[:8])
+            first = list(islice(self.keys, 8))
+            listed = ", ".join(repr(each.decode() if isinstance(each, bytes) else int(each)) for each in first)
             raise build_refusal(node, f"keys must be declared ({listed}{', ...' * (len(self.keys) > 8)})")
-        return list(self.keys).index(key.value)
+        return self.keys[key.value]
 
     def parse_return(self, node: ast.Return) -> Exit:
         if node.value is None:
@@ -318,7 +345,6 @@ class FunctionParser:
         values = [self.expressions.parse(each) for each in call.args]
         kinds = {name: value.kind for name, value in zip(names, values, strict=True)}
         parser = FunctionParser(self.functions, self.keys, kinds, label, (*self.callers, function.name), self.counts)
-        parser.depth = self.depth
         body = parser.parse_block(function.body)
         if any(value is None for value in find_returns(function)) and parser.returned:
             raise build_refusal(function, f"{function.name} must return a value on every path", "a bare return")

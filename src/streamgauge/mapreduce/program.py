@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Literal
 
 MAX_TEXT_BYTES = 4096
+FRAMES_PER_OPERATION, FRAMES_PER_BLOCK = 3, 5  # of Python, in `compiler` and `interpreter`
 ValueKind = Literal["number", "text", "bool", "time"]
 Constant = float | bytes | bool | str
 
@@ -41,6 +42,12 @@ class Operation:
     def cost(self) -> int:
         """Steps that the containing block pays for it."""
         return (self.name not in ("constant", "local")) + sum(each.cost for each in self.operands)
+
+    @cached_property
+    def depth(self) -> int:
+        """The most call frames that a function over the tree needs below this operation."""
+        inner = [each.depth for each in self.operands] + ([self.body.depth] if self.body is not None else [])
+        return FRAMES_PER_OPERATION + max(inner, default=0)
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,13 @@ class StatementBlock:
         return sum(1 + sum(each.cost for each in list_operands(statement)) for statement in self.statements)
 
     @cached_property
+    def depth(self) -> int:
+        """The most call frames that a function over the tree needs below this block."""
+        values = [getattr(statement, each.name) for statement in self.statements for each in fields(statement)]
+        inner = [each.depth for each in values if isinstance(each, Operation | StatementBlock)]
+        return FRAMES_PER_BLOCK + max(inner, default=0)
+
+    @cached_property
     def size(self) -> int:
         """Number of its statements and operations, with all that is nested."""
         return self.cost + sum(block.size for statement in self.statements for block in iterate_blocks(statement))
@@ -161,6 +175,12 @@ class MapperProgram:
     max_pairs: int
     max_steps: int
     body: StatementBlock
+
+    @cached_property
+    def key_places(self) -> dict[Constant, int]:
+        """Index of each key."""
+        keys: tuple[Constant, ...] = self.keys
+        return {key: place for place, key in enumerate(keys)}
 
     @property
     def has_text_keys(self) -> bool:

@@ -2,15 +2,27 @@
 
 A text is two numbers, its address and its length. `$steps` is below 0 once a record has no steps left: then built-ins
 return any value, and the program ends at its next block. No built-in reads outside of its texts, so none traps.
+`$fail` ends a record whose index is outside of its text. `$unspent` has the steps before the charge that a record
+could not pay, or before it failed: it did not work for them.
 """
 
 LIBRARY = """
 (global $steps (mut i32) (i32.const 0))
 (global $pairs (mut i32) (i32.const 0))
 (global $arena (mut i32) (i32.const 0))
+(global $unspent (mut i32) (i32.const 0))
+(func $exhaust (param $n i32)
+  (local $before i32)
+  (local.set $before (i32.add (global.get $steps) (local.get $n)))
+  (if (i32.ge_s (local.get $before) (i32.const 0)) (then (global.set $unspent (local.get $before)))))
 (func $charge (param $n i32) (result i32)
   (global.set $steps (i32.sub (global.get $steps) (local.get $n)))
-  (i32.lt_s (global.get $steps) (i32.const 0)))
+  (if (i32.ge_s (global.get $steps) (i32.const 0)) (then (return (i32.const 0))))
+  (call $exhaust (local.get $n))
+  (i32.const 1))
+(func $fail
+  (call $exhaust (i32.const 0))
+  (global.set $steps (i32.const -1)))
 (func $min (param $a f64) (param $b f64) (result f64)
   (select (local.get $b) (local.get $a) (f64.lt (local.get $b) (local.get $a))))
 (func $max (param $a f64) (param $b f64) (result f64)
@@ -98,7 +110,7 @@ LIBRARY = """
       (local.set $index (i32.sub (local.get $index) (i32.const 1)))
       (br_if $absent (call $charge (i32.const 1)))
       (br $next)))
-  (global.set $steps (i32.const -1))
+  (call $fail)
   (i32.const 0) (i32.const 0))
 (func $bound (param $number f64) (param $l i32) (result i32)
   (local $i i32)
@@ -117,14 +129,14 @@ LIBRARY = """
   (local.set $i (i32.trunc_sat_f64_s (local.get $number)))
   (if (i32.lt_s (local.get $i) (i32.const 0)) (then (local.set $i (i32.add (local.get $i) (local.get $l)))))
   (if (i32.or (i32.lt_s (local.get $i) (i32.const 0)) (i32.ge_s (local.get $i) (local.get $l)))
-    (then (global.set $steps (i32.const -1)) (return (i32.const 0) (i32.const 0))))
+    (then (call $fail) (return (i32.const 0) (i32.const 0))))
   (i32.add (local.get $p) (local.get $i)) (i32.const 1))
 (func $change_case (param $p i32) (param $l i32) (param $first i32) (result i32 i32)
   (local $i i32) (local $c i32) (local $to i32)
   (if (call $charge (local.get $l)) (then (return (i32.const 0) (i32.const 0))))
   (local.set $to (i32.add (i32.const {arena}) (global.get $arena)))
   (if (i32.gt_s (i32.add (global.get $arena) (local.get $l)) (i32.const {arena_bytes}))
-    (then (global.set $steps (i32.const -1)) (return (i32.const 0) (i32.const 0))))
+    (then (call $fail) (return (i32.const 0) (i32.const 0))))
   (global.set $arena (i32.add (global.get $arena) (local.get $l)))
   (block $end
     (loop $byte
@@ -233,38 +245,33 @@ LIBRARY = """
   (f64.convert_i32_s (i32.add (i32.add (local.get $y) (i32.mul (local.get $era) (i32.const 400)))
     (i32.le_s (local.get $month) (i32.const 2)))))
 (func $find_text_key (param $p i32) (param $l i32) (result i32)
-  (local $h i32) (local $i i32) (local $key i32)
-  (if (call $charge (local.get $l)) (then (return (i32.const -1))))
-  (local.set $h (i32.const 0x811c9dc5))
-  (block $end
-    (loop $byte
-      (br_if $end (i32.ge_s (local.get $i) (local.get $l)))
-      (local.set $h (i32.mul (i32.const 0x01000193)
-        (i32.xor (local.get $h) (i32.load8_u (i32.add (local.get $p) (local.get $i))))))
-      (local.set $i (i32.add (local.get $i) (i32.const 1)))
-      (br $byte)))
-  (loop $probe
-    (local.set $h (i32.and (local.get $h) (i32.const {hash_mask})))
-    (local.set $key (i32.load offset={hashes} (i32.shl (local.get $h) (i32.const 2))))
-    (if (i32.eqz (local.get $key)) (then (return (i32.const -1))))
-    (local.set $key (i32.sub (local.get $key) (i32.const 1)))
-    (if (call $equals_key (local.get $p) (local.get $l) (local.get $key)) (then (return (local.get $key))))
-    (local.set $h (i32.add (local.get $h) (i32.const 1)))
-    (br $probe))
+  (local $low i32) (local $high i32) (local $middle i32) (local $order i32)
+  (if (call $charge (i32.add (local.get $l) (i32.const {key_bits}))) (then (return (i32.const -1))))
+  (local.set $high (i32.const {key_count}))
+  (loop $half
+    (if (i32.ge_s (local.get $low) (local.get $high)) (then (return (i32.const -1))))
+    (local.set $middle (i32.shr_u (i32.add (local.get $low) (local.get $high)) (i32.const 1)))
+    (local.set $order (call $compare_key (local.get $p) (local.get $l) (local.get $middle)))
+    (if (i32.eqz (local.get $order))
+      (then (return (i32.load offset={key_order} (i32.shl (local.get $middle) (i32.const 2))))))
+    (if (i32.lt_s (local.get $order) (i32.const 0))
+      (then (local.set $high (local.get $middle)))
+      (else (local.set $low (i32.add (local.get $middle) (i32.const 1)))))
+    (br $half))
   (unreachable))
-(func $equals_key (param $p i32) (param $l i32) (param $key i32) (result i32)
-  (local $q i32) (local $i i32)
-  (if (i32.ne (local.get $l) (i32.load offset={key_lengths} (i32.shl (local.get $key) (i32.const 2))))
-    (then (return (i32.const 0))))
+(func $compare_key (param $p i32) (param $l i32) (param $key i32) (result i32)
+  (local $q i32) (local $m i32) (local $i i32) (local $order i32)
   (local.set $q (i32.load offset={key_places} (i32.shl (local.get $key) (i32.const 2))))
+  (local.set $m (i32.load offset={key_lengths} (i32.shl (local.get $key) (i32.const 2))))
   (block $end
     (loop $byte
-      (br_if $end (i32.ge_s (local.get $i) (local.get $l)))
-      (if (i32.ne (i32.load8_u (i32.add (local.get $p) (local.get $i)))
-                  (i32.load8_u (i32.add (local.get $q) (local.get $i)))) (then (return (i32.const 0))))
+      (br_if $end (i32.or (i32.ge_s (local.get $i) (local.get $l)) (i32.ge_s (local.get $i) (local.get $m))))
+      (local.set $order (i32.sub (i32.load8_u (i32.add (local.get $p) (local.get $i)))
+                                 (i32.load8_u (i32.add (local.get $q) (local.get $i)))))
+      (if (local.get $order) (then (return (local.get $order))))
       (local.set $i (i32.add (local.get $i) (i32.const 1)))
       (br $byte)))
-  (i32.const 1))
+  (i32.sub (local.get $l) (local.get $m)))
 (func $find_number_key (param $x f64) (result i32)
   (local $low i32) (local $high i32) (local $middle i32) (local $y f64)
   (if (call $charge (i32.const {key_bits})) (then (return (i32.const -1))))
@@ -306,6 +313,7 @@ RUN = """
       (global.set $steps (local.get $max_steps))
       (global.set $pairs (i32.const 0))
       (global.set $arena (i32.const 0))
+      (global.set $unspent (i32.const 0))
       (call $record {arguments})
       (local.set $pair (i32.const 0))
       (block $copied
@@ -326,6 +334,7 @@ RUN = """
           (br $copy)))
       (if (global.get $arena) (then (memory.fill (i32.const {arena}) (i32.const 0) (global.get $arena))))
       (if (local.get $constant) (then
+        (if (i32.lt_s (global.get $steps) (i32.const 0)) (then (global.set $steps (global.get $unspent))))
         (block $spent
           (loop $spend
             (br_if $spent (i32.le_s (global.get $steps) (i32.const 0)))

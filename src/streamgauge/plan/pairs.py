@@ -2,7 +2,7 @@
 
 **Slot.** A tick closes on time if its records are mapped within the tick. So a live plan is refused if it may take
 longer. Under `unit = { tick = ... }` a tick has a declared number of records. Else each record that ends early spends
-the steps that it has left. Then the time depends on the number of records and not on their content, and the expected
+the steps that it has left. Then the steps depend on the number of records and not on their content, and the expected
 events, if declared, must fit.
 """
 

@@ -22,8 +22,10 @@ from typing import Any
 
 from sqlglot import exp
 
+from streamgauge.config.mapper import MapperSettings
 from streamgauge.config.paths import find_format
 from streamgauge.config.settings import Column, PipelineFile, Stream
+from streamgauge.mapreduce.memory_layout import iterate_constants
 from streamgauge.plan.planner import ReleasePlan
 from streamgauge.records.fields import quote_text
 from streamgauge.releases.release import format_utc_time
@@ -201,10 +203,31 @@ class CandidateRecords:
         return [text.strip("%") for text in self._list_literals(True)[: 2 * MAX_LABELS]] + [ONE_TEXT]
 
     def _list_literals(self, texts: bool) -> list[Any]:
-        """List the literals that the SQL of the releases compares with."""
+        """List the literals that the SQL and the mappers of the releases compare with."""
         selects = [parse_select(plan.release.sql, load_functions(plan.stream.plugins)) for plan in self.plans]
         found = [node for select in selects for node in select.find_all(exp.Literal)]
-        return [node.this if texts else Fraction(node.this) for node in found if node.is_string == texts]
+        literals = [node.this if texts else Fraction(node.this) for node in found if node.is_string == texts]
+        mappers = dict.fromkeys(plan.release.mapper for plan in self.plans if plan.release.mapper is not None)
+        return [*literals, *(each for mapper in mappers for each in list_mapper_literals(mapper, texts))]
+
+
+def list_mapper_literals(mapper: MapperSettings, texts: bool) -> list[Any]:
+    """List the constants of a mapper; of texts, first all of its keys joined by each separator, so that many come out.
+
+    >>> source = "def mapper(s):\\n    for word in s.split(','):\\n        emit(word, 7)\\n"
+    >>> settings = MapperSettings("m", source, (("s", "text"),), ("a", "b"))
+    >>> list_mapper_literals(settings, True), list_mapper_literals(settings, False)
+    (['a,b', 'a b', ',', 'a', 'b'], [Fraction(7, 1)])
+    """
+    constants = list(dict.fromkeys(iterate_constants(mapper.program)))
+    if not texts:
+        return [Fraction(each) for each in constants if isinstance(each, float)]
+    words = [each.decode() for each in constants if isinstance(each, bytes)]
+    keys = [str(key) for key in mapper.keys]
+    separators = [word for word in words if 0 < len(word) <= 2 and word not in keys]
+    few = keys[: mapper.max_pairs + MAX_LABELS]  # more than can come out
+    listed = [separator.join(few) for separator in separators[:2]]
+    return [text for text in dict.fromkeys([*listed, " ".join(few), *words, *few]) if text]
 
 
 def find_kind(column: Column) -> str:
