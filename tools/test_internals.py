@@ -9,7 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 PATCHES = {"setattr", "delattr", "__setattr__"}
-PUBLIC_NAMES = {"_exit", "_getframe", "_repr_html_", "_replace", "_asdict", "_fields"}  # of os, sys, IPython, namedtuple
+PUBLIC_NAMES = {"_exit", "_getframe", "_repr_html_", "_replace", "_asdict", "_fields"}
 SHOWN_FILES = 30
 
 
