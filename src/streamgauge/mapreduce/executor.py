@@ -6,6 +6,7 @@ Privacy
     pairs leaves: no count of failures, message or exit code. Fuel is a second limit that no program reaches.
 """
 
+import atexit
 import ctypes
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,9 @@ def build_module(text: str) -> tuple[Any, Any]:
     config.consume_fuel = True
     engine = wasmtime.Engine(config)
     return wasmtime.Module(engine, text), engine
+
+
+atexit.register(build_module.cache_clear)  # while wasmtime can still free modules
 
 
 @dataclass
