@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=  # hundreds of processes are started: each mod
 CORES := $(shell nproc 2>/dev/null || echo 2)
 .DEFAULT_GOAL := help
 .PHONY: help demo live emoji quick test test-slow test-all test-times check audit bench clean parts
-PYTEST := $(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder --quiet  # some wait for clocks
+PYTEST := $(BIN)/python -m pytest --numprocesses $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder --quiet  # some wait for clocks
 QUICK := not law and not crash and not neighbour and not statistical and not browser and not cluster \
   and not integration and not slow
 

@@ -26,7 +26,13 @@ def run(folder: Path, *words: str) -> None:
     runpy.run_path(words[0], run_name="__main__")
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+LONG_EXAMPLES = ("side_by_side.py", "clinic_statistics.py")
+EVERY_EXAMPLE = [
+    pytest.param(path, marks=pytest.mark.slow) if path.name in LONG_EXAMPLES else path for path in EXAMPLES
+]
+
+
+@pytest.mark.parametrize("path", EVERY_EXAMPLE, ids=lambda path: path.name)
 def test_an_example_runs_and_is_under_60_lines(path: Path, tmp_path: Path) -> None:
     assert len(path.read_text().splitlines()) < 60
     arguments = ["--picture", "out.png"] if path.name == "side_by_side.py" else []

@@ -20,7 +20,7 @@ TESTS = Path(__file__).parents[1] / "tests"
 MAX_FOLDER_MODULES = 20
 BARS = {  # figure: the most it may be
     "modules": 510,
-    "code lines": 56_376,
+    "code lines": 56_378,
     "folders of more than 20 modules": 0,
     "class names defined twice": 0,
     "functions named x_of": 0,

@@ -454,7 +454,7 @@ def test_mappers_that_count_more_pairs_are_condemned(
         trial = PipelineTrial.from_file(file, 1, folder)
         pair = trial.list_pairs()[0]
         assert dict(pair.one[0].columns)["note"].count(";") >= 3
-        judge = PipelineAuditor(trial, compute_charge(file, folder), 1200, 0.99, ignore, InsecureNoise(31))
+        judge = PipelineAuditor(trial, compute_charge(file, folder), 800, 0.99, ignore, InsecureNoise(31))
         (verdict,) = judge.audit_releases([pair])
     assert (verdict.measurement.amount > 1) == broken, verdict
     assert verdict.is_condemned == broken

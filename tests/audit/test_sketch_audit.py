@@ -29,7 +29,9 @@ def test_a_sketch_without_a_subject_is_refused() -> None:
         list(sketch_claims.build_sketch_subjects(Unlisted))
 
 
-@pytest.mark.parametrize("name", ["CountSketch", "HeavyKeys", "CountMin", "FlipMerge"])
+@pytest.mark.parametrize(
+    "name", ["CountSketch", "HeavyKeys", "CountMin", pytest.param("FlipMerge", marks=pytest.mark.slow)]
+)
 def test_computed_losses_reach_the_claim_and_do_not_exceed_it(name: str) -> None:
     for entry in list_entries(name):
         worst: Any = entry.subject.worst()  # type: ignore[attr-defined]

@@ -31,6 +31,7 @@ def worst(claim: TwoPart, ticks: int = TICKS, **intruder: Any) -> Any:
     return compute_worst_to(claim, ticks, Intruder(**intruder))
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("radices", [(), (2, 2), (3, 2), (4,)])
 def test_look_in_or_after_any_tick_costs_the_loss(radices: tuple[int, ...]) -> None:
     claim = TwoPart(ONE, horizon=TICKS, radices=radices, open_ticks=True)
@@ -39,6 +40,7 @@ def test_look_in_or_after_any_tick_costs_the_loss(radices: tuple[int, ...]) -> N
         assert worst(claim, peek=peek).amount <= 1 + 1e-6
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("announced", range(1, TICKS + 1, 3))
 def test_announced_intrusions_in_or_after_a_tick_cost_nothing_more(announced: int) -> None:
     for peek, is_open in product((1, 3, 4, 7), (False, True)):
@@ -46,6 +48,7 @@ def test_announced_intrusions_in_or_after_a_tick_cost_nothing_more(announced: in
         assert found.amount <= 1 + 1e-6
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("lost", range(1, 6))
 def test_look_before_or_after_a_lost_run_costs_the_loss(lost: int) -> None:
     for peek in range(1, 7):
@@ -70,6 +73,7 @@ def least_rho(claim: TwoPart, move: np.ndarray, **intruder: Any) -> float:
     return compute_cost(view, move, "zCDP").upper_bound
 
 
+@pytest.mark.one_of_each
 @pytest.mark.parametrize("radices", [(), (2, 2), (3,)])
 def test_gaussian_parts_keep_rho_of_integer_orders_at_every_look(radices: tuple[int, ...]) -> None:
     claim, losses = TwoPart(APPROX, **{**OPEN, "radices": radices}), []

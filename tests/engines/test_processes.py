@@ -90,7 +90,8 @@ class MortalEngine(ProcessEngine):
     POOL = MortalPool
 
 
-@pytest.mark.parametrize("unit", [None, USERS, User(2, 2, per=6, renewal=3), Tick(3)], ids=str)
+@pytest.mark.one_of_each
+@pytest.mark.parametrize("unit", [USERS, None, User(2, 2, per=6, renewal=3), Tick(3)], ids=str)
 def test_random_cuts_and_killed_workers_change_no_sum(tmp_path: Path, unit: Unit | None) -> None:
     found: list[tuple[Any, Any, Any]] = []
     for seed, kind in enumerate((ProcessEngine, MortalEngine)):

@@ -62,6 +62,7 @@ def test_part_too_large_for_store_is_refused_before_charge(tmp_path: Path) -> No
     assert not made.ledger().releases
 
 
+@pytest.mark.slow
 def test_ad_hoc_release_too_large_for_store_is_refused(tmp_path: Path) -> None:
     made = pipeline(tmp_path, tables())
     write(tmp_path, one_a_second())

@@ -274,6 +274,7 @@ def test_few_draws_cost_little_of_the_threshold() -> None:
     assert TopK(APPROX, k=1, **users).selection.threshold(2**20) <= 2.4 * 1352
 
 
+@pytest.mark.slow
 def test_oversized_windows_and_too_small_deltas_are_refused() -> None:
     with pytest.raises(ValueError, match=r"window must be at most 2\*\*26 ticks"):
         TopK(APPROX, k=1, window="sliding 10000000000")
