@@ -38,8 +38,8 @@ def collect(expression: str) -> frozenset[str]:
         return frozenset(name for name, slow in COLLECTED_TESTS.items() if slow == (expression == "slow"))
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-n0", "-q", "--collect-only"]
     command += ["-o", "addopts=--strict-markers", "-m", expression, *COLLECTED]
-    told = subprocess.run(command, cwd=ROOT, env={**os.environ, "CI": ""}, capture_output=True, text=True, check=True)
-    return frozenset(line for line in told.stdout.splitlines() if "::" in line)
+    result = subprocess.run(command, cwd=ROOT, env={**os.environ, "CI": ""}, capture_output=True, text=True, check=True)
+    return frozenset(line for line in result.stdout.splitlines() if "::" in line)
 
 
 def list_functions(names: frozenset[str]) -> set[str]:
@@ -120,6 +120,6 @@ def test_ci_without_parts_is_refused_and_names_the_packages(tmp_path: Path) -> N
     assert [each.rpartition(" ")[2] for each in refusals] == ["chromium", "bubblewrap"]
     command = [sys.executable, "-P", "-m", "pytest", "-p", "no:cacheprovider", "-n0", "tests/test_readme.py"]
     surroundings = {**os.environ, "CI": "true", "PATH": str(tmp_path)}
-    told = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
-    assert told.returncode == pytest.ExitCode.USAGE_ERROR
-    assert all(refusal in told.stdout + told.stderr for refusal in refusals)
+    result = subprocess.run(command, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
+    assert result.returncode == pytest.ExitCode.USAGE_ERROR
+    assert all(refusal in result.stdout + result.stderr for refusal in refusals)

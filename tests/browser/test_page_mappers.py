@@ -16,8 +16,8 @@ EDITOR = """async ([stream, source, rows, reply]) => {
     requestForm.setContext({user: {role: 'analyst', name: 'ana'}, stream, ledger: {file: 'f', budget: {epsilon: '3'}}});
     const form = document.getElementById('ask-form'), sent = [], fetched = window.fetch;
     const before = [form.sql, form.source].map((node) => node.offsetParent !== null);
-    window.fetch = async (path, told) => {
-        sent.push([path, JSON.parse(told.body)]);
+    window.fetch = async (path, request) => {
+        sent.push([path, JSON.parse(request.body)]);
         return new Response(JSON.stringify(reply), {status: path.endsWith('check') ? 200 : 500});
     };
     form.querySelector('[data-value=mapper]').click();

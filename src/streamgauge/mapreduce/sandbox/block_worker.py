@@ -1,7 +1,7 @@
 """Script in the sandbox: reads one block, runs the program's `run(rows)`, writes its numbers.
 
 Standard input holds the block (`block_process.encode_block`). The numbers leave by the file whose number is the first
-argument, as doubles. Errors go to standard error, which nobody reads when the records are real. This file imports
+argument, as doubles. Errors go to standard error, which is discarded when the records are real. This file imports
 nothing of the package: it is all that the sandbox has of it.
 """
 
